@@ -1,0 +1,1 @@
+"""teachkv: an LLM inference engine in plain Python, for teaching and audit."""

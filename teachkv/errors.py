@@ -1,0 +1,62 @@
+"""Every error a caller can meet: one line that says what, where and what to do."""
+
+from collections.abc import Sequence
+
+
+class TeachKVError(Exception):
+    """Root of all errors raised on purpose. The command line prints it as one line and exits with 2."""
+
+
+class ConfigError(TeachKVError):
+    """A model's config.json is contradictory, incomplete or of an unknown kind."""
+
+
+class CheckpointError(TeachKVError):
+    """A weight file is missing, damaged or does not fit the config; nothing has been loaded."""
+
+
+class TokenizerError(TeachKVError):
+    """A tokenizer or chat template is missing or damaged."""
+
+
+class TemplateError(TokenizerError):
+    """A chat template refused the conversation, or ran past its limits."""
+
+
+class PullError(TeachKVError):
+    """A model could not be fetched or stored; what was there before is untouched."""
+
+
+class OptionError(TeachKVError):
+    """An argument is unknown, out of range, or cannot be honoured by the chosen backend."""
+
+
+class RequestError(TeachKVError):
+    """One request cannot be served (too long, empty, larger than the pool); others are not affected."""
+
+
+class NonFiniteLogits(RequestError):
+    """The model produced NaN or infinity for this request."""
+
+
+class GeometryError(TeachKVError):
+    """Rows of a cache disagree about where their live columns are. Always a fault of the engine, never of the caller."""
+
+
+class PlanRefused(TeachKVError):
+    """A batch cannot be formed; every row is as it was before.
+
+    `layer` and `row` name the first slot that stands in the way, `lengths` the lengths of all rows in that layer.
+    """
+
+    def __init__(self, reason: str, *, layer: int, row: int, lengths: Sequence[int]) -> None:
+        self.layer, self.row, self.lengths = layer, row, tuple(lengths)
+        super().__init__(f"{reason} (layer {layer}, row {row}, lengths {list(self.lengths)})")
+
+
+class UnsupportedMask(TeachKVError):
+    """A backend was handed a mask that it would have to drop; it refuses instead."""
+
+
+class BackendError(TeachKVError):
+    """A backend is not available on this machine, or cannot honour what was asked of it."""
