@@ -1,0 +1,1 @@
+"""KV storage: slots of one sequence, and the caches that batch them."""
