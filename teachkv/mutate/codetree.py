@@ -1,0 +1,86 @@
+"""Two versions of a file as trees of code objects: which functions differ, and whether anything else does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+_FIELDS = (
+    "co_argcount",
+    "co_posonlyargcount",
+    "co_kwonlyargcount",
+    "co_flags",
+    "co_code",
+    "co_names",
+    "co_varnames",
+    "co_freevars",
+    "co_cellvars",
+    "co_exceptiontable",
+)
+
+
+@functools.lru_cache(maxsize=64)
+def compile_source(text: str, filename: str) -> CodeType:
+    """The module's code; whatever `from __future__` stands here does not leak into it."""
+    return compile(text, filename, "exec", dont_inherit=True)
+
+
+def same_meaning(old: str, new: str, filename: str) -> bool:
+    """Whether both texts compile to the same bytecode, line numbers aside."""
+    return not any(True for _ in differences(compile_source(old, filename), compile_source(new, filename)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A code object that differs by itself. `chain` leads to it from the module; both versions at each step."""
+
+    chain: tuple[tuple[CodeType, CodeType], ...]
+
+    @property
+    def old(self) -> CodeType:
+        return self.chain[-1][0]
+
+    @property
+    def new(self) -> CodeType:
+        return self.chain[-1][1]
+
+
+def differences(
+    old: CodeType, new: CodeType, chain: tuple[tuple[CodeType, CodeType], ...] = ()
+) -> Iterator[Difference]:
+    """Every code object whose own instructions, names or constants differ (nested code aside)."""
+    chain = (*chain, (old, new))
+    inner_old, inner_new = nested(old), nested(new)
+    names_old, names_new = [code.co_name for code in inner_old], [code.co_name for code in inner_new]
+    if _shape(old) != _shape(new) or names_old != names_new:
+        yield Difference(chain)
+    for before, after in zip(inner_old, inner_new, strict=False):
+        if before.co_name == after.co_name:
+            yield from differences(before, after, chain)
+
+
+def nested(code: CodeType) -> list[CodeType]:
+    return [const for const in code.co_consts if isinstance(const, CodeType)]
+
+
+def is_function(code: CodeType) -> bool:
+    """A function body (lambdas and comprehensions too), not a module or class body: CO_OPTIMIZED | CO_NEWLOCALS."""
+    return code.co_flags & 0x3 == 0x3
+
+
+def _shape(code: CodeType) -> tuple[Any, ...]:
+    return (*(getattr(code, name) for name in _FIELDS), tuple(_constant(const) for const in code.co_consts))
+
+
+def _constant(value: Any) -> Any:
+    """A comparable form that keeps 1, 1.0, True and -0.0 apart; nested code is compared on its own."""
+    if isinstance(value, CodeType):
+        return "code"
+    if isinstance(value, tuple):
+        return ("tuple", *(_constant(item) for item in value))
+    if isinstance(value, frozenset):
+        return ("frozenset", *sorted(repr((type(item).__name__, item)) for item in value))
+    return (type(value).__name__, repr(value))

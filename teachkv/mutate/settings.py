@@ -1,0 +1,48 @@
+"""`[tool.teachkv-mutate]` of the pyproject.toml in pytest's root folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from teachkv.mutate.errors import MutateError
+
+_KNOWN = {"packages", "exercises"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`packages` are the folders whose files carry cards; `exercises` the folder of the exercises, if any."""
+
+    root: Path
+    packages: tuple[Path, ...] = ()
+    exercises: Path | None = None
+
+
+def read_settings(root: Path) -> Settings:
+    """Settings below `root`; without the table (or the file) no package has cards. Unknown keys are errors."""
+    project = root / "pyproject.toml"
+    if not project.is_file():
+        return Settings(root)
+    table = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {}).get("teachkv-mutate", {})
+    unknown = sorted(set(table) - _KNOWN)
+    if unknown:
+        raise MutateError(f"{project}: unknown key '{unknown[0]}' in [tool.teachkv-mutate]; known are {sorted(_KNOWN)}")
+    names = table.get("packages", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise MutateError(f"{project}: [tool.teachkv-mutate] packages must be a list of package names")
+    exercises = table.get("exercises")
+    return Settings(root, tuple(_folder(root, name) for name in names), root / exercises if exercises else None)
+
+
+def _folder(root: Path, name: str) -> Path:
+    """The folder of a package, found without importing it: the source tree first, then what is installed."""
+    for base in (root, root / "src"):
+        if (base / name).is_dir():
+            return (base / name).resolve()
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise MutateError(f"{root / 'pyproject.toml'}: no package '{name}' below {root} nor installed")
+    return Path(next(iter(spec.submodule_search_locations))).resolve()
