@@ -1,0 +1,95 @@
+# Every target sets up what it needs in .venv, so a fresh clone needs only git, make, g++ and Python 3.11 or newer.
+# A stamp file per set of packages keeps a second run from installing again; a change of pyproject.toml renews it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MODEL := smollm2
+
+# A target leaves this list when the work behind it lands; until then it says so and exits with 2.
+NOT_YET := peers mutate bench
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint peers docs docs-check mutate bench clean model not-yet
+
+help:
+	@echo "make demo    answer a handful of prompts with SmolLM2, in one batch"
+	@echo "make test    run the tests (no GPU needed)"
+	@echo "make lint    ruff, mypy, import contracts, size report"
+	@echo "make peers   compare with transformers        make mutate  run the mutation exercises' mutants"
+	@echo "make docs    build and serve the site         make bench   measure this machine"
+	@echo "make clean   remove .venv and all that was built"
+
+# ---- environment
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $(PYTHON) is not Python 3.11 or newer ($$($(PYTHON) --version 2>&1)); try: make PYTHON=python3.12 ..." >&2; exit 2; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "make: $(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+
+$(VENV)/.installed-base: pyproject.toml | $(BIN)/python
+	@echo "installing teachkv into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	@echo "installing teachkv and what 'make $*' needs into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+# ---- what the README names
+
+demo: $(VENV)/.installed-base model
+	$(BIN)/teachkv generate $(MODEL) --file tools/demo_prompts.txt --max-tokens 48
+
+# Idempotent and quick once the model is cached; not a stamp, because the cache lies outside this folder.
+model: $(VENV)/.installed-base
+	@$(BIN)/teachkv pull $(MODEL)
+
+test: $(VENV)/.installed-test model
+	$(BIN)/python -m pytest -m "not peers and not gpu and not slow"
+
+# ---- checks
+
+lint: $(VENV)/.installed-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/size_report.py --check README.md
+
+docs-check: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict --quiet
+
+docs: docs-check
+	$(BIN)/mkdocs serve
+
+ifeq (,$(filter peers,$(NOT_YET)))
+peers: $(VENV)/.installed-test $(VENV)/.installed-peers model
+	$(BIN)/python -m pytest -m peers
+endif
+
+ifeq (,$(filter mutate,$(NOT_YET)))
+mutate: $(VENV)/.installed-test model
+	$(BIN)/python -m pytest --mutate
+endif
+
+ifeq (,$(filter bench,$(NOT_YET)))
+bench: $(VENV)/.installed-test model
+	$(BIN)/teachkv bench
+endif
+
+ifneq (,$(strip $(NOT_YET)))
+$(NOT_YET):
+	@echo "make $@: this version does not have it yet (CHANGELOG.md says what each version has)" >&2; exit 2
+endif
+
+# For .ci/run: one word per line.
+not-yet:
+	@printf '%s\n' $(NOT_YET)
+
+clean:
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutate
+	find teachkv cuda_kernels tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
