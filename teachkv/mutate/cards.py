@@ -101,6 +101,10 @@ class Cards:
     mutants: list[Mutant] = field(default_factory=list)
     errors: list[CardError] = field(default_factory=list)
 
+    @property
+    def empty(self) -> bool:
+        return not (self.guards or self.mutants or self.errors)
+
 
 def read_inline(path: Path, comments: Iterable[Comment]) -> Cards:
     """Cards among the comments of a source file; a block with a mistake is reported and left out."""

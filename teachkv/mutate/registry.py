@@ -30,7 +30,8 @@ class Registry:
     @classmethod
     def load(cls, settings: Settings) -> Registry:
         """Reads every file of the packages that mentions a card, and the sidecars."""
-        registry = cls(settings.root, [SourceFile.read(path) for path in find_files(settings)])
+        files = (SourceFile.read(path) for path in find_files(settings))
+        registry = cls(settings.root, [file for file in files if not file.cards.empty])
         registry._check_ids()
         registry._check_orphans(settings)
         return registry
