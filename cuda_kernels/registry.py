@@ -1,0 +1,122 @@
+"""Operation x telling -> callable. The only way into the kernels.
+
+    get("linear", "spec")                         one callable
+    make_ops("reference", shapes=[(N, K), ...])   a whole backend, tested on this machine
+
+Tellings are imported when asked for: reading this file loads neither Numba nor CuPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cuda_kernels.common import signatures as sig
+from cuda_kernels.errors import KernelUnavailable
+
+OPS = (
+    "embed",
+    "rms_norm",
+    "qk_norm",
+    "linear",
+    "rope_and_append",
+    "attention_decode_ragged",
+    "attention_prefill",
+    "lm_head",
+    "sample",
+    "kv_align",
+    "kv_strip",
+    "kv_gather",
+    "kv_scatter",
+)
+MODULES = {"spec": "spec", "numba": "numba_kernel", "raw": "raw"}
+NUMBA_UNDER_AUTO = ("kv_align", "kv_strip", "kv_gather", "kv_scatter", "sample")
+
+Backend = Literal["reference", "numba", "raw", "auto"]
+Invariance = bool | Literal["required"]
+
+
+@dataclass(frozen=True)
+class Ops:
+    """A backend: one callable per operation, its array module, and what was chosen for this machine.
+
+    tellings  op -> telling in use, for the path line
+    notes     lines for `doctor` and `inspect`: classes of linear shapes, builds, fallbacks
+    """
+
+    embed: sig.Embed
+    rms_norm: sig.RmsNorm
+    qk_norm: sig.QkNorm
+    linear: sig.Linear
+    rope_and_append: sig.RopeAndAppend
+    attention_decode_ragged: sig.Attention
+    attention_prefill: sig.Attention
+    lm_head: sig.LmHead
+    sample: sig.Sample
+    kv_align: sig.KvAlign
+    kv_strip: sig.KvStrip
+    kv_gather: sig.KvGather
+    kv_scatter: sig.KvScatter
+    xp: Any
+    backend: str
+    takes_bias: bool
+    tellings: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def get(op: str, telling: str) -> Callable[..., Any]:
+    """The callable of one op in one telling. Raises KernelUnavailable for an unknown name or a missing telling."""
+    if op not in OPS:
+        raise KernelUnavailable(f"unknown operation {op!r}; known: {', '.join(OPS)}")
+    if telling not in MODULES:
+        raise KernelUnavailable(f"unknown telling {telling!r}; known: {', '.join(MODULES)}")
+    path = f"cuda_kernels.{op}.{MODULES[telling]}"
+    try:
+        module = importlib.import_module(path)
+    except ImportError as error:
+        raise KernelUnavailable(f"{op}: the {telling!r} telling cannot be loaded here: {error}") from error
+    found: Callable[..., Any] = getattr(module, op)
+    return found
+
+
+def make_ops(
+    backend: Backend = "reference",
+    *,
+    invariance: Invariance = True,
+    shapes: Iterable[tuple[int, int]] = (),
+) -> Ops:
+    """Build a backend. `shapes` are the (N, K) of the model's linear layers, which `reference` tests at once.
+
+    Raises KernelUnavailable if the backend cannot run here, NotInvariant if invariance="required" cannot be had.
+    """
+    if invariance not in (True, False, "required"):
+        raise ValueError(f"invariance is True, False or 'required', not {invariance!r}")
+    if backend == "reference":
+        return _reference(invariance, tuple(shapes))
+    if backend not in ("numba", "raw", "auto"):
+        raise KernelUnavailable(f"unknown backend {backend!r}; known: reference, numba, raw, auto")
+    return _device(backend)
+
+
+def _reference(invariance: Invariance, shapes: tuple[tuple[int, int], ...]) -> Ops:
+    """NumPy: the specs themselves, with a fast telling of the products and of attention in their place."""
+    import numpy as np
+
+    from cuda_kernels.reference.backend import build
+
+    fast, notes = build(shapes, invariance)
+    callables = {op: fast.get(op) or get(op, "spec") for op in OPS}
+    tellings = {op: "reference" if op in fast else "spec" for op in OPS}
+    return Ops(**callables, xp=np, backend="reference", takes_bias=True, tellings=tellings, notes=notes)
+
+
+def _device(backend: str) -> Ops:
+    """Numba or raw kernels; `auto` is raw with Numba for the listed few."""
+    chosen = dict.fromkeys(OPS, backend)
+    if backend == "auto":
+        chosen = {op: "numba" if op in NUMBA_UNDER_AUTO else "raw" for op in OPS}
+    callables = {op: get(op, telling) for op, telling in chosen.items()}
+    xp = importlib.import_module("cuda_kernels.common.device").array_module(backend)
+    return Ops(**callables, xp=xp, backend=backend, takes_bias=False, tellings=chosen, notes=())
