@@ -1,5 +1,6 @@
 """ModelConfig: what a config.json means, read once, validated, and explained in notes."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,7 +147,7 @@ class ModelConfig:
         folder = Path(path)
         data = read_json(folder / "config.json")
         extra = folder / "generation_config.json"
-        generation = read_json(extra) if extra.is_file() else None
+        generation = read_json(extra) if os.path.lexists(extra) else None
         return cls.from_dict(data, generation, source=str(folder / "config.json"))
 
 

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from teachkv.config.places import inside
 from teachkv.errors import ConfigError, TeachKVError
 
 JSON_LIMIT = 4 << 20  # a config.json of over 4 MiB is not a config.json
 NO_DEFAULT: Any = object()
 
 
-def read_json(
-    path: Path, *, limit: int = JSON_LIMIT, error: type[TeachKVError] = ConfigError, advice: str = ""
-) -> dict[str, Any]:
-    """The JSON object in `path`. Raises `error` if it is absent, too large, not UTF-8, not JSON or not an object."""
+def read_json(path: Path, *, limit: int = JSON_LIMIT, error: type[TeachKVError] = ConfigError) -> dict[str, Any]:
+    """The JSON object in a file of a model folder. Raises `error` if it is absent, too large, not UTF-8, not JSON."""
+    inside(path.parent, path.name, error=error)
     try:
         with path.open("rb") as file:
             raw = file.read(limit + 1)
     except OSError as problem:
-        raise error(f"{path}: cannot be read ({problem.strerror}); {advice or 'give a model directory'}") from None
+        raise error(f"{path}: cannot be read ({problem.strerror}); check its permissions") from None
     return parse_json(raw, str(path), limit=limit, error=error)
 
 

@@ -19,7 +19,7 @@ KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
-    """Settings as they take effect. `original` is the context of training; fields of other kinds keep their defaults."""
+    """Settings as they take effect. `original` is the context of training; other kinds' fields keep their defaults."""
 
     kind: str
     theta: float
@@ -124,11 +124,11 @@ def _yarn(base: NDArray[np.float64], config: RopeConfig) -> NDArray[np.float64]:
     first, last = max(first, 0.0), min(last, config.head_dim - 1.0)
     if first == last:
         last += 0.001  # the ramp's width divides
-    divide = np.clip((np.arange(config.head_dim // 2) - first) / (last - first), 0.0, 1.0)
+    divide: NDArray[np.float64] = np.clip((np.arange(config.head_dim // 2) - first) / (last - first), 0.0, 1.0)
     return base * (1 - divide) + base / config.factor * divide
 
 
 def _pair_that_turns(times: float, config: RopeConfig) -> float:
     """The (fractional) pair index whose wave turns `times` times within the original context."""
     turns = math.log(config.original / (times * 2 * math.pi))
-    return config.head_dim * turns / (2 * math.log(config.theta))
+    return float(config.head_dim * turns / (2 * math.log(config.theta)))

@@ -126,8 +126,6 @@ def _llama3(block: Fields, theta: float, head_dim: int, original: int) -> RopeCo
 
 
 def _yarn(block: Fields, theta: float, head_dim: int, original: int, max_position: int, notes: list[str]) -> RopeConfig:
-    if theta == 1.0:
-        block.fail("rope_theta", "is 1; yarn divides by its logarithm")
     if block.has("factor"):
         factor = block.number("factor", low=1.0, above=False)
     else:
@@ -147,7 +145,7 @@ def _yarn(block: Fields, theta: float, head_dim: int, original: int, max_positio
 
 
 def _attention_factor(block: Fields, factor: float) -> float:
-    """As stated, else the ratio of two terms where both weights are given, else 0.1 ln(factor) + 1 (the paper's fit)."""
+    """As stated, else the ratio of two terms where both weights are given, else the paper's 0.1 ln(factor) + 1."""
 
     def term(weight: float) -> float:
         return 0.1 * weight * math.log(factor) + 1.0

@@ -1,0 +1,84 @@
+"""Models that need no file: `tiny` (random weights from a seed), `glass` (hand-made), random weights in any shape."""
+
+import math
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from teachkv.checkpoint.byte_tokenizer import BYTE_VOCAB, CHAT_TEMPLATE, byte_tokenizer_files
+from teachkv.checkpoint.glass import glass
+from teachkv.checkpoint.loaded import LoadedModel, LoadReport
+from teachkv.checkpoint.names import Expected, expected
+from teachkv.checkpoint.text_files import MemoryFiles
+from teachkv.config import ModelConfig
+from teachkv.weights import Array, LayerWeights, ModelWeights
+
+TINY_CONFIG: dict[str, object] = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "vocab_size": BYTE_VOCAB,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "use_sliding_window": False,
+    "sliding_window": None,
+    "dtype": "float32",
+    "eos_token_id": [256, 258],
+    "pad_token_id": None,
+}
+
+
+def tiny(seed: int = 0) -> LoadedModel:
+    """A small random qwen2 with a byte tokenizer. The same seed gives the same weights."""
+    config = ModelConfig.from_dict(TINY_CONFIG, source="tiny")
+    texts = MemoryFiles("tiny", byte_tokenizer_files(CHAT_TEMPLATE))
+    weights = random_weights(config, seed)
+    report = LoadReport("built in", notes=(f"random weights, seed {seed}",), copied=weights.nbytes)
+    return LoadedModel("tiny", None, config, weights, texts, texts, report)
+
+
+def random_weights(config: ModelConfig, seed: int, threads: int = 1) -> ModelWeights:
+    """Random float32 weights in the shape of `config`, the same for every number of threads.
+
+    Matrices [N, K] are normal with deviation 1/sqrt(K), so that activations keep their size through the layers; norm
+    weights lie around 1 and biases around 0, off their neutral values, so that one left out shows.
+    """
+    config = replace(config, tie_embeddings=bool(config.tie_embeddings))
+    wanted = list(expected(config, "hf"))
+    if config.tie_embeddings:
+        wanted.pop()
+    with ThreadPoolExecutor(threads) as pool:
+        arrays = list(pool.map(lambda item: _random(item, seed), wanted))
+    top: dict[str, Array] = {}
+    layers: list[dict[str, Array]] = [{} for _ in range(config.num_layers)]
+    for item, array in zip(wanted, arrays, strict=True):
+        (top if item.layer is None else layers[item.layer])[item.own] = array
+    return ModelWeights(
+        top["embed"], top["norm"], top.get("lm_head", top["embed"]), tuple(LayerWeights(**layer) for layer in layers)
+    )
+
+
+def _random(item: Expected, seed: int) -> Array:
+    generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(item.name.encode())]))
+    array = generator.standard_normal(item.shape, dtype=np.float32)
+    if item.own.endswith("norm"):
+        array *= np.float32(0.1)
+        array += np.float32(1)
+    elif item.own.endswith("bias"):
+        array *= np.float32(0.2)
+    elif item.own != "embed":
+        array *= np.float32(1 / math.sqrt(item.shape[1]))
+    array.flags.writeable = False
+    return array
+
+
+MODELS: dict[str, Callable[[], LoadedModel]] = {"tiny": tiny, "glass": glass}
