@@ -31,6 +31,10 @@ class OptionError(TeachKVError):
     """An argument is unknown, out of range, or cannot be honoured by the chosen backend."""
 
 
+class UnknownOption(OptionError, TypeError):
+    """An argument has a name that nothing knows; a `TypeError` too, as Python raises for plain functions."""
+
+
 class RequestError(TeachKVError):
     """One request cannot be served (too long, empty, larger than the pool); others are not affected."""
 
@@ -60,3 +64,15 @@ class UnsupportedMask(TeachKVError):
 
 class BackendError(TeachKVError):
     """A backend is not available on this machine, or cannot honour what was asked of it."""
+
+
+class SlotError(TeachKVError):
+    """A slot was asked for what it does not hold: columns past its maximum, or positions it has dropped."""
+
+
+class RowAtMaximum(PlanRefused):
+    """One row has no position left for another token. It is illegal in itself; the others may go on without it."""
+
+
+class SchedulerError(TeachKVError):
+    """The engine and the scheduler disagree about a request. Always a fault of the engine, never of the caller."""

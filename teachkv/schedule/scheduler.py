@@ -1,0 +1,175 @@
+"""The one door to scheduling: the engine tells lengths and outcomes, and asks for the next plan."""
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+from teachkv.errors import SchedulerError
+from teachkv.schedule.bucketed import Bucketed
+from teachkv.schedule.limits import Limits
+from teachkv.schedule.packed import Packed
+from teachkv.schedule.plan import Plan
+from teachkv.schedule.queue import ALONE, EXACT, TOGETHER, Entry, Key, QueueState
+from teachkv.schedule.ragged import Ragged
+
+Part = Literal["decode", "prefill"]
+
+
+class Policy(Protocol):
+    """Reads the state and says what runs next; the key says who may run together."""
+
+    def key_of(self, entry: Entry) -> Key: ...
+
+    def plan(self, state: QueueState) -> Plan: ...
+
+
+POLICIES: dict[str, Callable[[Limits], Policy]] = {"bucketed": Bucketed, "ragged": Ragged, "packed": Packed}
+
+
+class Scheduler:
+    """`plan()` proposes, `apply(plan)` commits; then the engine reports `computed`, `appended`, `finish`.
+
+        plan = scheduler.plan()          # pure: asking twice gives the same plan
+        scheduler.apply(plan)            # seats, preemptions and ages change here and nowhere else
+        ... run it; on PlanRefused: for id in scheduler.refused(plan): end that request; plan again
+        scheduler.computed(id, count)    # positions that hold KV now
+        scheduler.appended(id)           # a token was sampled (n tokens with speculation)
+        scheduler.finish(id)             # at any time, for any reason
+
+    Raises OptionError for options that the policy does not have, SchedulerError when the engine breaks the order.
+    """
+
+    def __init__(self, policy: str, **options: Any) -> None:
+        self.limits = Limits.of(policy, options)
+        self.policy = POLICIES[policy](self.limits)
+        self.state = QueueState(self.policy.key_of)
+
+    def add(self, id: int, prompt_len: int, cached: int = 0) -> None:
+        """A new request of `prompt_len` tokens, of which a prefix hit already covers `cached` columns."""
+        if id in self.state.entries:
+            raise SchedulerError(f"scheduler: request {id} is already here")
+        if prompt_len < 1:
+            raise SchedulerError(f"scheduler: request {id} has {prompt_len} tokens; a prompt needs at least one")
+        state = self.state
+        entry = Entry(id, state.arrivals, prompt_len, since=state.step, target=prompt_len)
+        state.arrivals += 1
+        state.entries[id] = state.fresh[id] = entry
+        self.hit(id, cached)
+
+    def hit(self, id: int, cached: int) -> None:
+        """The prefix cache covers `cached` columns of a request that has no seat yet (see `upcoming`)."""
+        entry = self._entry(id)
+        if entry.phase != "waiting":
+            raise SchedulerError(f"scheduler: request {id} has a seat already; a prefix hit comes too late")
+        if not 0 <= cached < entry.tokens:
+            raise SchedulerError(f"scheduler: hit of {cached} columns for {entry.tokens} tokens of request {id}")
+        entry.cached = cached
+
+    def upcoming(self) -> list[int]:
+        """Ids that the next plan may give a seat, first come first: the time to look them up in the prefix cache."""
+        free = self.limits.max_num_seqs - len(self.state.seats)
+        return [entry.id for _, entry in zip(range(free), self.state.queue(), strict=False)]
+
+    def plan(self) -> Plan:
+        """The next step. Changes nothing: the same state gives the same plan."""
+        return self.policy.plan(self.state)
+
+    def apply(self, plan: Plan) -> None:
+        """Commit a plan made from the present state, before it is carried out."""
+        state = self.state
+        if plan.step != state.step:
+            raise SchedulerError(f"scheduler: plan of step {plan.step} applied at step {state.step}; ask for a new one")
+        for id in (*plan.ids, *plan.preempt, *plan.admit):
+            self._entry(id)
+        for id in plan.preempt:
+            self.preempted(id)
+        for id in plan.admit:
+            state.seat(state.entries[id])
+        state.step += 1
+        for id in plan.ids:
+            self._ran(state.entries[id])
+        state.holding.update(chunk.id for chunk in plan.prefill)
+        state.running = dict.fromkeys(plan.ids)
+        state.quiet_steps = 0 if plan.prefill else state.quiet_steps + 1
+        state.reported.update(plan.events)
+        state.noted = ()
+
+    def _ran(self, entry: Entry) -> None:
+        self.state.unplace(entry)
+        entry.since = self.state.step
+        self.state.place(entry)
+
+    def computed(self, id: int, count: int) -> None:
+        """`count` more positions of this request hold KV."""
+        entry = self._seated(id)
+        self.state.unplace(entry)
+        entry.computed += count
+        if entry.phase == "prefill" and entry.computed >= entry.target:
+            self.state.prefilled(entry)
+        self.state.place(entry)
+
+    def appended(self, id: int, n: int = 1) -> None:
+        """`n` tokens were added to this request's text."""
+        entry = self._seated(id)
+        self.state.unplace(entry)
+        entry.tokens += n
+        self.state.place(entry)
+
+    def finish(self, id: int) -> None:
+        """Forget a request: done, aborted or failed, with a seat or without."""
+        entry, state = self._entry(id), self.state
+        if entry.phase != "waiting":
+            state.unseat(entry)
+        elif entry.id in state.fresh:
+            del state.fresh[id]
+        else:
+            state.returning.remove(entry)
+        del state.entries[id]
+
+    def preempted(self, id: int) -> None:
+        """The engine took this request's memory. It waits again, as a prompt of all its tokens, in its old place."""
+        entry, state = self._seated(id), self.state
+        state.unseat(entry)
+        entry.phase, entry.computed, entry.cached, entry.level = "waiting", 0, 0, TOGETHER
+        entry.target, entry.since = entry.tokens, state.step
+        entry.preemptions += 1
+        state.come_back(entry)
+
+    def refused(self, plan: Plan, part: Part | None = None) -> tuple[int, ...]:
+        """The caches could not form this plan's batch (`part` says which one; None = either).
+
+        Its rows run by exact length from now on; rows refused at equal length run alone. Returns the ids refused
+        alone, which nothing can help: the engine ends them. So the same plan never comes twice.
+        """
+        parts = {"decode": plan.decode, "prefill": tuple(chunk.id for chunk in plan.prefill)}
+        hopeless: list[int] = []
+        for rows in [parts[part]] if part else list(parts.values()):
+            entries = [self.state.entries[id] for id in rows if id in self.state.entries]
+            hopeless += self._separate(entries)
+        self.state.noted = ("exact",)
+        return tuple(hopeless)
+
+    def _separate(self, entries: list[Entry]) -> list[int]:
+        if len(entries) < 2:
+            return [entry.id for entry in entries]
+        mixed = len({entry.tokens for entry in entries}) > 1 and entries[0].phase == "decode"
+        for entry in entries:
+            self.state.unplace(entry)
+            entry.level = EXACT if mixed else ALONE
+            self.state.place(entry)
+        return []
+
+    def counts(self) -> tuple[int, int, int]:
+        """(running, waiting, resident): in the last plan and still here; all others; holding KV."""
+        running = len(self.state.running)
+        return running, len(self.state.entries) - running, len(self.state.holding)
+
+    def _entry(self, id: int) -> Entry:
+        if id not in self.state.entries:
+            raise SchedulerError(f"scheduler: no request {id}; it was never added, or it has finished")
+        return self.state.entries[id]
+
+    def _seated(self, id: int) -> Entry:
+        entry = self._entry(id)
+        if entry.phase == "waiting":
+            raise SchedulerError(f"scheduler: request {id} has no seat, so nothing of it can have run")
+        return entry
