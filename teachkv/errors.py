@@ -76,3 +76,7 @@ class RowAtMaximum(PlanRefused):
 
 class SchedulerError(TeachKVError):
     """The engine and the scheduler disagree about a request. Always a fault of the engine, never of the caller."""
+
+
+class PrefixCacheError(TeachKVError):
+    """The engine and the prefix cache disagree about a hit or about coverage. Always a fault of the engine."""
