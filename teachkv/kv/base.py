@@ -1,0 +1,126 @@
+"""What both batch caches share: the capability, the open views, the log of events, loading rows back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from teachkv.errors import GeometryError, PlanRefused, RowAtMaximum, SlotError
+from teachkv.kv.align import batch_can_be_ragged
+from teachkv.kv.batch_cache import CacheStats, LiveLayer, LiveRows
+from teachkv.kv.memory import Memory, MemoryOps
+from teachkv.kv.slots import make_slot
+from teachkv.kv.spec import CacheSpec
+from teachkv.kv.view import Array, CacheView
+
+
+@dataclass(frozen=True)
+class OpenPart:
+    """An open view's members and token counts, and for a prompt part the staged layers."""
+
+    kind: str
+    ids: tuple[int, ...]
+    counts: tuple[int, ...]
+    staged: Any = None
+
+
+class CacheBase:
+    """State that does not depend on how the batch is kept."""
+
+    def __init__(self, spec: CacheSpec, ops: MemoryOps, *, poison: bool | None = None) -> None:
+        self.spec = spec
+        self.memory = Memory(ops, poison=poison)
+        self.prototypes = tuple(make_slot(self.memory, spec, layer) for layer in range(spec.layers))
+        self.geometry_epoch = 0
+        self._open: dict[CacheView, OpenPart] = {}
+        self._events: list[str] = []
+        self._stats = CacheStats()
+
+    @property
+    def can_be_ragged(self) -> bool:
+        """The scheduler reads this: asked of the model's prototypes, so no cohort can flip it."""
+        return batch_can_be_ragged([self.prototypes])
+
+    def take_events(self) -> list[str]:
+        """Events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def _note(self, event: str) -> None:
+        """Log an event; its first word is also what it counts as."""
+        name = event.split()[0] + "s"
+        if hasattr(self._stats, name):
+            setattr(self._stats, name, getattr(self._stats, name) + 1)
+        self._events.append(event)
+
+    def load_rows(self, request_id: int, rows: LiveRows) -> None:
+        raise NotImplementedError
+
+    def load_blocks(self, request_id: int, layers: Sequence[tuple[Array, Array]]) -> None:
+        """Per layer k, v [n, G, block_tokens, D]: full blocks become positions 0 .. n * block_tokens - 1."""
+        self.load_rows(request_id, LiveRows(*self._unblocked(layers)))
+
+    def _unblocked(self, layers: Sequence[tuple[Array, Array]]) -> tuple[int, tuple[LiveLayer, ...]]:
+        blocks, _, block_tokens, _ = layers[0][0].shape
+        length = blocks * block_tokens
+        rows = []
+        for pair in layers:
+            k, v = (self._scattered(blocks_of, length) for blocks_of in pair)
+            rows.append(LiveLayer(k, v, 0))
+        return length, tuple(rows)
+
+    def _scattered(self, blocks: Array, length: int) -> Array:
+        run = self.memory.buffer((1, self.spec.kv_heads, length, self.spec.head_dim), self.spec.dtype)
+        self.memory.ops.kv_scatter(blocks, run, 0, 0)
+        row: Array = run[0]
+        return row
+
+    def _check_loadable(self, rows: LiveRows) -> None:
+        if rows.length > self.spec.maximum or len(rows.layers) != self.spec.layers:
+            raise SlotError(f"{rows.length} positions of {len(rows.layers)} layers do not fit {self.spec}")
+        for layer, (width, held) in enumerate(zip(self.spec.rings, rows.layers, strict=True)):
+            needed = rows.length if width is None else min(rows.length, width)
+            if held.first + held.k.shape[1] != rows.length or held.k.shape[1] < needed:
+                raise SlotError(f"layer {layer} needs the last {needed} of {rows.length} positions, has {held.k.shape}")
+
+    def _check_open(self, ids: Sequence[int], kind: str) -> None:
+        """A sequence may be in one open view, and only one decode view may be open: its append column is shared."""
+        for part in self._open.values():
+            if kind == part.kind == "decode" or set(ids) & set(part.ids):
+                raise GeometryError(f"close the open {part.kind} view of {list(part.ids)} before opening {list(ids)}")
+
+    def _take_open(self, view: CacheView) -> OpenPart:
+        part = self._open.pop(view, None)
+        if part is None:
+            raise GeometryError(f"the view of epoch {view.epoch} is not open (closed, or invalidated since)")
+        return part
+
+    def _refuse_full_rows(self, lengths: Sequence[int], counts: Sequence[int]) -> None:
+        """A row at its maximum is illegal in itself, whatever batch it is put in."""
+        for row, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+            # guard[row-at-maximum]: found before any row is touched, so that the one row can end alone
+            # mutant[row-at-maximum/removed]:
+            #   - if length + count > self.spec.maximum:
+            #   + if False:
+            if length + count > self.spec.maximum:
+                reason = f"the row has no room for {count} more within {self.spec.maximum} positions"
+                raise RowAtMaximum(reason, layer=0, row=row, lengths=lengths)
+
+    def _refuse_width(self, lengths: Sequence[int], width: int) -> None:
+        """Several columns per row (speculation) may not fit behind the longest row, or not suit the model at all."""
+        if max(lengths) + width > self.spec.maximum:
+            reason = f"{width} columns behind the longest row leave the maximum of {self.spec.maximum}"
+            raise PlanRefused(reason, layer=0, row=lengths.index(max(lengths)), lengths=lengths)
+        if width > 1 and not self.can_be_ragged:
+            layer = next(index for index, ring in enumerate(self.spec.rings) if ring is not None)
+            reason = "several tokens per row may leave rows of unequal length, which a ring layer refuses"
+            raise PlanRefused(reason, layer=layer, row=0, lengths=lengths)
+
+    def _check_epoch(self, request_id: int, moved_in: int, epoch: int | None) -> None:
+        # guard[epoch]: rows read by an old geometry would begin inside the dead prefix, or miss their first columns
+        # mutant[epoch/removed]:
+        #   - if epoch is not None and epoch < moved_in:
+        #   + if False:
+        if epoch is not None and epoch < moved_in:
+            raise GeometryError(f"sequence {request_id} was moved in epoch {moved_in}; rows of epoch {epoch} are stale")

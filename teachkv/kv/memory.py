@@ -1,0 +1,87 @@
+"""The few ways KV memory is made and moved, counted, for host and device arrays alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from teachkv.kv.view import Array
+
+POISON_VARIABLE = "TEACHKV_POISON"
+
+
+class MemoryOps(Protocol):
+    """The part of `cuda_kernels.registry.Ops` that moves KV rows."""
+
+    @property
+    def xp(self) -> Any: ...
+    @property
+    def kv_align(self) -> Any: ...
+    @property
+    def kv_strip(self) -> Any: ...
+    @property
+    def kv_gather(self) -> Any: ...
+    @property
+    def kv_scatter(self) -> Any: ...
+
+
+def poison_wanted(poison: bool | None) -> bool:
+    """The option if it was given, else the environment."""
+    return os.environ.get(POISON_VARIABLE, "0") not in ("", "0") if poison is None else poison
+
+
+@dataclass(frozen=True)
+class Move:
+    """`length` columns of one row: from (src_row, src_col) to (dst_row, dst_col)."""
+
+    src_row: int
+    src_col: int
+    dst_row: int
+    dst_col: int
+    length: int
+
+
+class Memory:
+    """Makes, moves and poisons buffers. Counts the bytes that moves touch, so that a claim about cost can be a test.
+
+    With poison on, every column that no token was written to holds NaN, and a column that dies is filled with NaN
+    again: whoever reads it by mistake cannot get a plausible answer.
+    """
+
+    def __init__(self, ops: MemoryOps, *, poison: bool | None = None) -> None:
+        self.ops = ops
+        self.xp = ops.xp
+        self.poison = poison_wanted(poison)
+        self.moved_bytes = 0
+
+    def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        if self.poison:
+            return self.xp.full(tuple(shape), np.nan, dtype=dtype)  # type: ignore[no-any-return]
+        return self.xp.zeros(tuple(shape), dtype=dtype)  # type: ignore[no-any-return]
+
+    def kill(self, buffer: Array, row: int, start: int, stop: int) -> None:
+        """Columns [start, stop) of a row no longer belong to anybody."""
+        if self.poison and start < stop:
+            buffer[row, :, start:stop] = np.nan
+
+    def move(self, src: Array, dst: Array, moves: Sequence[Move]) -> None:
+        """One kv_align of all `moves` from src [Rs, G, Cs, D] to dst [Rd, G, Cd, D]; overlap within a row is safe."""
+        moves = [move for move in moves if move.length > 0]
+        if not moves:
+            return
+        table = np.array(
+            [(m.src_row, m.src_col, m.dst_row, m.dst_col, m.length) for m in moves], dtype=np.int32
+        ).T.copy()
+        src_row, src_col, dst_row, dst_col, length = (self.xp.asarray(line) for line in table)
+        self.ops.kv_align(src, src_row, src_col, dst, dst_row, dst_col, length)
+        self.moved_bytes += int(table[4].sum()) * dst.shape[1] * dst.shape[3] * dst.dtype.itemsize
+
+    def strip(self, buffer: Array, row: int, start: int, stop: int) -> Array:
+        """An owned copy [G, stop-start, D] of a live run."""
+        self.moved_bytes += (stop - start) * buffer.shape[1] * buffer.shape[3] * buffer.dtype.itemsize
+        return self.ops.kv_strip(buffer, row, start, stop)  # type: ignore[no-any-return]
