@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cuda_kernels.common.types import F32, Array, IntArray
+from cuda_kernels.common.types import F32, F64, Array, IntArray
 
 
 class Embed(Protocol):
@@ -93,7 +93,7 @@ class Sample(Protocol):
         top_k: IntArray,
         top_p: F32,
         min_p: F32,
-        uniform: F32,
+        uniform: F64,
     ) -> IntArray: ...
 
 

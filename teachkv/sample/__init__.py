@@ -1,0 +1,21 @@
+"""Sampling: what a request may ask for, its own random numbers, and the draw."""
+
+from teachkv.sample.logprobs import Logprob, TokenLogprobs, log_softmax, prompt_logprobs
+from teachkv.sample.params import SamplingParams
+from teachkv.sample.philox import derived_seed, uniform
+from teachkv.sample.sampler import Draw, sample_batch
+from teachkv.sample.state import SampleState, new_state
+
+__all__ = [
+    "Draw",
+    "Logprob",
+    "SampleState",
+    "SamplingParams",
+    "TokenLogprobs",
+    "derived_seed",
+    "log_softmax",
+    "new_state",
+    "prompt_logprobs",
+    "sample_batch",
+    "uniform",
+]

@@ -1,0 +1,120 @@
+"""From logits to tokens, for a whole step: processors and log-probs per request, then one op for all rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuda_kernels.sample import spec
+from teachkv.errors import NonFiniteLogits
+from teachkv.sample.logprobs import TokenLogprobs, log_softmax, report
+from teachkv.sample.params import SamplingParams
+from teachkv.sample.state import SampleState
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What one row gave: a token (-1 with an `error`), and its log-probs if the request asked for them."""
+
+    token: int
+    logprobs: TokenLogprobs | None = None
+    error: NonFiniteLogits | None = None
+
+
+class SamplingOps(Protocol):
+    """The part of a backend (`cuda_kernels.Ops`) that drawing uses."""
+
+    @property
+    def xp(self) -> Any: ...
+
+    @property
+    def sample(self) -> Any: ...
+
+
+def sample_batch(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> list[Draw]:
+    """Draw one token for each of B rows.
+
+    logits [B, V] float32 on the backend's device; they are not changed. states: B, one per row. A row whose logits
+    are not finite yields a Draw with `error`, so that the other rows of the step are not lost. `accept` is left to the
+    caller, since a drawn token need not be appended.
+    """
+    if logits.shape[0] != len(states):
+        raise ValueError(f"{logits.shape[0]} rows of logits for {len(states)} states")
+    if not states:
+        return []
+    processed = _processed(ops, logits, states)
+    tokens = _to_host(ops, ops.sample(processed, *_settings(ops, states)))
+    return [_finish(ops, state, int(tokens[b]), logits[b], processed[b]) for b, state in enumerate(states)]
+
+
+def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> Any:
+    """The logits the draw sees. Rows that nothing changes are not copied one by one; without any, nothing is."""
+    changed = [b for b, state in enumerate(states) if state.changes_logits]
+    if not changed:
+        return logits
+    # guard[raw-stays-raw]: log-probs are read from `logits` after this; processing in place would change them
+    # mutant[raw-stays-raw/in-place]:
+    #   - processed = logits.copy()
+    #   + processed = logits
+    processed = logits.copy()
+    for b in changed:
+        row = np.array(_to_host(ops, logits[b]), np.float32)
+        states[b].process(row)
+        processed[b] = ops.xp.asarray(row)
+    return processed
+
+
+def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...]:
+    """temperature, top_k, top_p, min_p, uniform, each [B], on the device. Greedy rows need no random number."""
+    params = [state.params for state in states]
+    return (
+        ops.xp.asarray([p.temperature for p in params], dtype=np.float32),
+        ops.xp.asarray([max(p.top_k, 0) for p in params], dtype=np.int32),
+        ops.xp.asarray([p.top_p for p in params], dtype=np.float32),
+        ops.xp.asarray([p.min_p for p in params], dtype=np.float32),
+        ops.xp.asarray([0.0 if state.params.greedy else state.uniform() for state in states], dtype=np.float64),
+    )
+
+
+def _finish(ops: SamplingOps, state: SampleState, token: int, raw: Any, processed: Any) -> Draw:
+    if token == spec.NOT_FINITE:
+        return Draw(token, error=_non_finite(state, _to_host(ops, raw)))
+    if state.params.logprobs is None:
+        return Draw(token)
+    row = _to_host(ops, processed if state.params.logprobs_mode.startswith("processed") else raw)
+    return Draw(token, report(reported_values(row, state.params), token, state.params.logprobs, state.decode))
+
+
+def reported_values(row: NDArray[np.float32], params: SamplingParams) -> NDArray[np.float32]:
+    """row [V] (raw logits, or those after penalties and bias) -> the values that `logprobs_mode` names, [V]."""
+    values = row
+    if params.logprobs_mode.startswith("processed") and not params.greedy:
+        values = _filtered(row, params)
+    return log_softmax(values) if params.logprobs_mode.endswith("logprobs") else values
+
+
+def _filtered(row: NDArray[np.float32], params: SamplingParams) -> NDArray[np.float32]:
+    """Logits after temperature, with -inf where top-k, top-p or min-p forbids the token."""
+    scaled = spec.scale(row, params.temperature)
+    ids = spec.kept(scaled, max(params.top_k, 0), params.top_p, params.min_p)
+    if ids is None:
+        return scaled
+    values = np.full_like(scaled, -np.inf)
+    values[ids] = scaled[ids]
+    return values
+
+
+def _non_finite(state: SampleState, row: NDArray[np.float32]) -> NonFiniteLogits:
+    if np.isnan(row).any():
+        what, advice = "NaN", "check the weights"
+    elif np.isposinf(row).any():
+        what, advice = "infinity", "check the weights"
+    else:
+        what, advice = "no token that may be drawn", "check logit_bias, min_tokens and the weights"
+    return NonFiniteLogits(f"logits of generated token {state.index} hold {what}; {advice}")
+
+
+def _to_host(ops: SamplingOps, array: Any) -> NDArray[Any]:
+    return np.asarray(ops.xp.asnumpy(array) if hasattr(ops.xp, "asnumpy") else array)
