@@ -1,9 +1,10 @@
 """The parent's dense scheduler: only requests of exactly equal length run together, one such bucket per step."""
 
+from teachkv.schedule.entry import ALONE, Entry, Key
 from teachkv.schedule.limits import Limits
-from teachkv.schedule.one_bucket import Choice, Field, one_bucket_plan, overdue, shortest_or_greatest
+from teachkv.schedule.one_bucket import one_bucket_plan, overdue
 from teachkv.schedule.plan import Plan
-from teachkv.schedule.queue import ALONE, Entry, Key, QueueState
+from teachkv.schedule.queue import QueueState
 
 
 def exact_key(entry: Entry) -> Key:
@@ -30,8 +31,4 @@ class Bucketed:
         return exact_key(entry)
 
     def plan(self, state: QueueState) -> Plan:
-        return one_bucket_plan(state, self.limits, choose)
-
-
-def choose(field: Field) -> Choice:
-    return overdue(field) or shortest_or_greatest(field)
+        return one_bucket_plan(state, self.limits, (overdue,))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from teachkv.schedule.queue import ONE, Bucket, Entry, Key, QueueState
+from teachkv.schedule.entry import ONE, Bucket, Entry, Key, by_arrival
+from teachkv.schedule.queue import QueueState
 
 
 class Contender(NamedTuple):
@@ -60,8 +61,4 @@ def members(state: QueueState, key: Key, admitted: Sequence[Entry], gone: Sequen
     leaving = {entry.id for entry in gone}
     here = list(state.buckets[key].members.values()) if key in state.buckets else []
     joined = [entry for entry in admitted if state.key_of(entry) == key]
-    return sorted([e for e in here if e.id not in leaving] + joined, key=_arrival)
-
-
-def _arrival(entry: Entry) -> int:
-    return entry.arrival
+    return sorted([e for e in here if e.id not in leaving] + joined, key=by_arrival)

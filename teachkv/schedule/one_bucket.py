@@ -5,9 +5,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from teachkv.schedule.contest import Contender, by_length, by_priority, by_wait, contenders, members
+from teachkv.schedule.entry import Entry
 from teachkv.schedule.limits import Limits
 from teachkv.schedule.plan import Plan, PrefillChunk
-from teachkv.schedule.queue import Entry, QueueState
+from teachkv.schedule.queue import QueueState
 from teachkv.schedule.room import Shortage, admissible, shortage
 
 
@@ -28,6 +29,19 @@ class Choice(NamedTuple):
     event: str = ""
 
 
+Rule = Callable[[Field], Choice | None]
+
+
+def first_rule(field: Field, rules: Sequence[Rule]) -> Choice:
+    """The first rule with an answer, else the contest. A rule acts only where the contest would say otherwise."""
+    usual = shortest_or_greatest(field)
+    for rule in rules:
+        choice = rule(field)
+        if choice is not None:
+            return choice if choice.contender != usual.contender else choice._replace(event="")
+    return usual
+
+
 def overdue(field: Field) -> Choice | None:
     """The bucket of whoever has waited longer than `patience_steps`; every other rule can be outrun by newcomers."""
     first = min(field.contenders, key=by_wait)
@@ -46,14 +60,14 @@ def shortest_or_greatest(field: Field) -> Choice:
     return Choice(min(field.contenders, key=by_priority), "greatest sum")
 
 
-def one_bucket_plan(state: QueueState, limits: Limits, choose: Callable[[Field], Choice]) -> Plan:
+def one_bucket_plan(state: QueueState, limits: Limits, rules: Sequence[Rule]) -> Plan:
     """Reads the state, changes nothing."""
     short = shortage(state, limits)
     admitted, held_back = ([], False) if short.gone else _admitted(state, limits)
     field = _field(state, limits, admitted, short)
     if not field.contenders:
         return write_plan(state, short, admitted, (), (), "nothing can run", ())
-    choice = choose(field)
+    choice = first_rule(field, rules)
     chosen = members(state, choice.contender.key, admitted, short.gone)
     # guard[kind]: a decoder that lost a contest is still a decoder; its KV is there and need not be computed again
     # mutant[kind/decoder-demoted]:
@@ -98,6 +112,10 @@ def write_plan(
     events: tuple[str, ...],
 ) -> Plan:
     """Count who runs and who waits, and keep only the events that have not been told yet."""
+    # guard[deferred]: losing a contest costs a turn, never the memory; only a real shortage preempts
+    # mutant[deferred/m28-losers-preempted]:
+    #   - preempt = tuple(entry.id for entry in short.victims)
+    #   + preempt = tuple(e.id for e in state.seats if e.computed and e.id not in decode)
     preempt = tuple(entry.id for entry in short.victims)
     events = state.noted + (("preempt",) if preempt else ()) + events
     running = len(decode) + len(prefill)

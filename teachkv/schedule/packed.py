@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from teachkv.schedule.contest import by_wait, contenders, members
+from teachkv.schedule.entry import TOGETHER, Entry, Key
 from teachkv.schedule.limits import Limits
 from teachkv.schedule.one_bucket import write_plan
 from teachkv.schedule.plan import Plan, PrefillChunk
-from teachkv.schedule.queue import TOGETHER, Entry, Key, QueueState
+from teachkv.schedule.queue import QueueState
 from teachkv.schedule.ragged import ragged_key
 from teachkv.schedule.room import Shortage, admissible, shortage
 

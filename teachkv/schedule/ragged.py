@@ -2,10 +2,11 @@
 
 from teachkv.schedule.bucketed import exact_key
 from teachkv.schedule.contest import by_length
+from teachkv.schedule.entry import RAGGED, TOGETHER, Entry, Key
 from teachkv.schedule.limits import Limits
-from teachkv.schedule.one_bucket import Choice, Field, one_bucket_plan, overdue, shortest_or_greatest
+from teachkv.schedule.one_bucket import Choice, Field, one_bucket_plan, overdue
 from teachkv.schedule.plan import Plan
-from teachkv.schedule.queue import RAGGED, TOGETHER, Entry, Key, QueueState
+from teachkv.schedule.queue import QueueState
 
 MERGE_WORTH = 256  # steps of waiting, summed over everyone else, that one member of a catching-up bucket may cost
 
@@ -35,12 +36,8 @@ class Ragged:
         return ragged_key(entry, self.limits.can_be_ragged)
 
     def plan(self, state: QueueState) -> Plan:
-        return one_bucket_plan(state, self.limits, choose)
-
-
-def choose(field: Field) -> Choice:
-    """Age before the floor, the floor before coalescing, and only then the contest."""
-    return overdue(field) or floor(field) or coalesce(field) or shortest_or_greatest(field)
+        """Age before the floor, the floor before coalescing, and only then the contest."""
+        return one_bucket_plan(state, self.limits, (overdue, floor, coalesce))
 
 
 def floor(field: Field) -> Choice | None:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from teachkv.schedule.entry import Entry
 from teachkv.schedule.limits import Limits
-from teachkv.schedule.queue import Entry, QueueState
+from teachkv.schedule.queue import QueueState
 
 
 class Shortage(NamedTuple):
@@ -71,7 +72,7 @@ def admissible(state: QueueState, limits: Limits) -> Iterator[Entry]:
         #   + slack = 0
         slack = limits.resume_headroom if entry.preemptions and inside else 0
         # guard[reserve]: prompt + 1 columns are claimed here and stay claimed while the prompt is computed
-        # mutant[reserve/m-not-asked]:
+        # mutant[reserve/not-asked]:
         #   - if not fits(limits, [*inside, entry], slack):
         #   + if not fits(limits, inside, slack):
         if not fits(limits, [*inside, entry], slack):

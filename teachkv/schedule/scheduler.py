@@ -5,10 +5,11 @@ from typing import Any, Literal, Protocol
 
 from teachkv.errors import SchedulerError
 from teachkv.schedule.bucketed import Bucketed
+from teachkv.schedule.entry import ALONE, EXACT, TOGETHER, Entry, Key
 from teachkv.schedule.limits import Limits
 from teachkv.schedule.packed import Packed
 from teachkv.schedule.plan import Plan
-from teachkv.schedule.queue import ALONE, EXACT, TOGETHER, Entry, Key, QueueState
+from teachkv.schedule.queue import QueueState
 from teachkv.schedule.ragged import Ragged
 
 Part = Literal["decode", "prefill"]
@@ -94,6 +95,10 @@ class Scheduler:
         state.noted = ()
 
     def _ran(self, entry: Entry) -> None:
+        if entry.phase == "decode" and entry.computed != entry.tokens - 1:
+            raise SchedulerError(
+                f"scheduler: request {entry.id} has {entry.computed} of {entry.tokens} tokens computed"
+            )
         self.state.unplace(entry)
         entry.since = self.state.step
         self.state.place(entry)
@@ -101,9 +106,11 @@ class Scheduler:
     def computed(self, id: int, count: int) -> None:
         """`count` more positions of this request hold KV."""
         entry = self._seated(id)
+        if entry.phase == "prefill" and entry.computed + count > entry.target:
+            raise SchedulerError(f"scheduler: request {id} computed {count} tokens past the end of its prompt")
         self.state.unplace(entry)
         entry.computed += count
-        if entry.phase == "prefill" and entry.computed >= entry.target:
+        if entry.phase == "prefill" and entry.computed == entry.target:
             self.state.prefilled(entry)
         self.state.place(entry)
 
@@ -116,47 +123,46 @@ class Scheduler:
 
     def finish(self, id: int) -> None:
         """Forget a request: done, aborted or failed, with a seat or without."""
-        entry, state = self._entry(id), self.state
-        if entry.phase != "waiting":
-            state.unseat(entry)
-        elif entry.id in state.fresh:
-            del state.fresh[id]
-        else:
-            state.returning.remove(entry)
-        del state.entries[id]
+        self.state.forget(self._entry(id))
 
     def preempted(self, id: int) -> None:
         """The engine took this request's memory. It waits again, as a prompt of all its tokens, in its old place."""
         entry, state = self._seated(id), self.state
         state.unseat(entry)
         entry.phase, entry.computed, entry.cached, entry.level = "waiting", 0, 0, TOGETHER
-        entry.target, entry.since = entry.tokens, state.step
+        entry.target = entry.tokens
         entry.preemptions += 1
         state.come_back(entry)
 
     def refused(self, plan: Plan, part: Part | None = None) -> tuple[int, ...]:
-        """The caches could not form this plan's batch (`part` says which one; None = either).
+        """The caches could not form this plan's batch; `part` says which one, where the plan has two.
 
         Its rows run by exact length from now on; rows refused at equal length run alone. Returns the ids refused
         alone, which nothing can help: the engine ends them. So the same plan never comes twice.
         """
+        if part is None and plan.decode and plan.prefill:
+            raise SchedulerError(f"scheduler: plan of step {plan.step} has two parts; say which one was refused")
         parts = {"decode": plan.decode, "prefill": tuple(chunk.id for chunk in plan.prefill)}
-        hopeless: list[int] = []
-        for rows in [parts[part]] if part else list(parts.values()):
-            entries = [self.state.entries[id] for id in rows if id in self.state.entries]
-            hopeless += self._separate(entries)
+        rows = parts[part or ("prefill" if plan.prefill else "decode")]
         self.state.noted = ("exact",)
-        return tuple(hopeless)
+        return self._separate([self.state.entries[id] for id in rows if id in self.state.entries])
 
-    def _separate(self, entries: list[Entry]) -> list[int]:
+    def _separate(self, entries: list[Entry]) -> tuple[int, ...]:
         if len(entries) < 2:
-            return [entry.id for entry in entries]
-        mixed = len({entry.tokens for entry in entries}) > 1 and entries[0].phase == "decode"
+            return tuple(entry.id for entry in entries)
+        mixed = entries[0].phase == "decode" and len({entry.tokens for entry in entries}) > 1
         for entry in entries:
             self.state.unplace(entry)
+            # guard[refused]: a plan that was refused comes back in smaller parts, or the engine would spin on it
+            # mutant[refused/forgotten]:
+            #   - entry.level = EXACT if mixed else ALONE
+            #   + entry.level = TOGETHER
+            # mutant[refused/never-alone]:
+            #   - entry.level = EXACT if mixed else ALONE
+            #   + entry.level = EXACT
             entry.level = EXACT if mixed else ALONE
             self.state.place(entry)
-        return []
+        return ()
 
     def counts(self) -> tuple[int, int, int]:
         """(running, waiting, resident): in the last plan and still here; all others; holding KV."""
