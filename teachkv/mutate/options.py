@@ -2,12 +2,74 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from typing import Any
+
 import pytest
+
+from teachkv.mutate.errors import MutateError
+from teachkv.mutate.selection import DEFAULT_LANES, LANES
+
+_NEEDS_RUN = ("only", "shard", "strict", "matrix", "order", "auto", "report")
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Registers every option in one group of `pytest --help`."""
     group = parser.getgroup("mutate", "named mutants (cards beside the code)")
-    group.addoption("--mutate-list", action="store_true", help="list guards, mutants and claimed killers")
-    group.addoption("--mutate-show", metavar="ID", help="show one mutant: reason, origin, place, diff, killers")
-    group.addoption("--mutate-with", metavar="ID", help="run pytest under one mutant; --pdb works")
+    add = group.addoption
+    add("--mutate", action="store_true", help="take each guard away and see its named test go red")
+    add("--mutate-only", metavar="EXPR", help="mutants whose id matches EXPR, in the grammar of -k")
+    add("--mutate-list", action="store_true", help="list guards, mutants and claimed killers")
+    add("--mutate-show", metavar="ID", help="show one mutant: reason, origin, place, diff, killers")
+    add("--mutate-with", metavar="ID", help="run pytest under one mutant; --pdb works")
+    add("--mutate-rebase", action="store_true", help="propose drifted cards anew, as a diff for git apply")
+    add("--mutate-strict", action="store_true", help="only a failed assertion is a kill")
+    add("--mutate-matrix", action="store_true", help="no bail: every test that reaches a guard, under every mutant")
+    add("--mutate-order", type=int, choices=(1, 2), default=1, help="2: explain survivors by removing two guards")
+    add("--mutate-auto", nargs="?", type=int, const=0, metavar="N", help="automatic mutants in guard spans (at most N)")
+    add("--mutate-jobs", type=int, metavar="N", help="children at a time (default: the CPUs; -n N means the same)")
+    add("--mutate-isolation", choices=("auto", "fork", "spawn"), default="auto", help="how children start")
+    add("--mutate-timeout-factor", type=float, default=10.0, metavar="X", help="a child's time over its tests' own")
+    add("--mutate-lane", default=DEFAULT_LANES, metavar="LANES", help=f"from {','.join(LANES)}")
+    add("--mutate-shard", metavar="I/N", help="part I of N of the mutants")
+    add("--mutate-merge", action="append", metavar="JSON", help="join reports of shards; runs nothing")
+    add(
+        "--mutate-report", action="append", metavar="KIND", default=[],
+        help="term, term-missing, json:PATH, stryker:PATH, html:PATH, github (may be given again)",
+    )  # fmt: skip
+    if importlib.util.find_spec("xdist") is None:
+        group._addoption("-n", dest="numprocesses", metavar="N", help="with --mutate the same as --mutate-jobs")
+
+
+def check_options(option: Any) -> None:
+    """Refuses options that would do nothing; settles the number of jobs. Raises MutateError."""
+    modes = [name for name in ("list", "show", "with", "rebase", "merge") if getattr(option, f"mutate_{name}")]
+    if len(modes) + option.mutate > 1:
+        raise MutateError(f"--mutate-{modes[0]} does not go with another mode; give one of them")
+    used = [name for name in _NEEDS_RUN if getattr(option, f"mutate_{name}") not in (None, False, 1, [])]
+    if option.mutate_auto is not None and "auto" not in used:
+        used.append("auto")
+    if used and not option.mutate and not (option.mutate_merge and used == ["report"]):
+        raise MutateError(f"--mutate-{used[0]} needs --mutate")
+    workers = getattr(option, "numprocesses", None)
+    if workers is not None and not option.mutate and importlib.util.find_spec("xdist") is None:
+        raise MutateError("-n needs --mutate here (pytest-xdist is not installed)")
+    option.mutate_jobs = _jobs(option.mutate_jobs, workers)
+
+
+def take_over_workers(option: Any) -> None:
+    """`-n` means jobs here: pytest-xdist must not spread the tests over its own workers."""
+    for name, value in (("numprocesses", None), ("dist", "no"), ("tx", [])):
+        if hasattr(option, name):
+            setattr(option, name, value)
+
+
+def _jobs(jobs: int | None, workers: Any) -> int:
+    if jobs is None and workers not in (None, "auto", "logical", 0):
+        jobs = int(workers)
+    if jobs is None:
+        jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if jobs < 1:
+        raise MutateError(f"--mutate-jobs={jobs}: at least one child must run")
+    return jobs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,20 @@ from teachkv.mutate import restart
 from teachkv.mutate.claims import MARK_LINE, find_claims
 from teachkv.mutate.drift import card_items
 from teachkv.mutate.errors import MutateError
+from teachkv.mutate.formats import check_kinds
+from teachkv.mutate.launch import serve
 from teachkv.mutate.listing import list_lines, show_lines
-from teachkv.mutate.options import add_options
+from teachkv.mutate.options import add_options, check_options, take_over_workers
+from teachkv.mutate.randomness import settle_hypothesis
+from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.registry import Registry
+from teachkv.mutate.report import merge, read_report
+from teachkv.mutate.run import Run, write_reports
 from teachkv.mutate.settings import read_settings
+from teachkv.mutate.verdicts import NOTHING
 
 REGISTRY = pytest.StashKey[Registry]()
+RUN = pytest.StashKey[Run]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,12 +33,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None]:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Before any conftest (which may import the packages) and before output is captured: restart if need be."""
-    wanted = early_config.known_args_namespace.mutate_with
-    if wanted and restart.MARK not in os.environ:
-        with usage_errors():
-            restart.run_with_mutant(registry_of(early_config), wanted, list(early_config.invocation_params.args))
+    option = early_config.known_args_namespace
+    with usage_errors():
+        if option.mutate_with and not restart.boot_spec():
+            registry, args = registry_of(early_config), list(early_config.invocation_params.args)
+            restart.run_with_mutant(registry, option.mutate_with, args)
+        if option.mutate and "task" not in restart.boot_spec():
+            restart.run_single_threaded()
+            early_config.stash[RUN] = Run(registry_of(early_config))
+            early_config.stash[RUN].ran.start()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    with usage_errors():
+        check_options(config.option)
+        check_kinds(config.option.mutate_report)
+    if config.option.mutate:
+        take_over_workers(config.option)
+        settle_hypothesis()
     return (yield)
 
 
@@ -38,38 +63,85 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    overlay = restart.overlay_module()
-    return [f"mutate: running under {overlay.SPEC['mutant']}"] if overlay else []
+    mutant = restart.boot_spec().get("mutant")
+    return [f"mutate: running under {mutant}"] if mutant else []
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Adds the card items last, so that no `-k` drops them; a session without tests stays one (exit 5)."""
-    if items and not (config.option.mutate_list or config.option.mutate_show):
+    option = config.option
+    if items and not (option.mutate or option.mutate_list or option.mutate_show):
         items += card_items(session, registry_of(config), items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
-    if not (config.option.mutate_list or config.option.mutate_show):
+    option, spec = config.option, restart.boot_spec()
+    if "task" in spec:
+        registry = registry_of(config)
+        spans = {mutant.id: registry.span(mutant) for mutant in registry.mutants.values()}
+        serve(session, ReachTracer(spans), spec, restart.overlay_module().FINDER)
         return None
-    registry, claims = registry_of(config), find_claims(session.items)
     with usage_errors():
-        show = config.option.mutate_show
-        lines = show_lines(registry, claims, show) if show else list_lines(registry, claims)
-        reporter = config.pluginmanager.getplugin("terminalreporter")
-        for line in lines:
-            reporter.write_line(line)
-    return True
+        if option.mutate_list or option.mutate_show or option.mutate_merge:
+            tell(config, look_up(session))
+            return True
+        if option.mutate:
+            config.stash[RUN].ran.stop()
+            if session.items and not session.testsfailed:
+                config.stash[RUN].execute(session)
+                return True
+    return None
 
 
+def look_up(session: pytest.Session) -> list[str]:
+    """The lines of the modes that run nothing."""
+    option, registry = session.config.option, registry_of(session.config)
+    if option.mutate_merge:
+        report = merge([read_report(Path(path)) for path in option.mutate_merge])
+        session.config.stash[MERGED] = report.code
+        return write_reports(report, option.mutate_report, registry)
+    claims = find_claims(session.items)
+    lines = show_lines(registry, claims, option.mutate_show) if option.mutate_show else list_lines(registry, claims)
+    return list(lines)
+
+
+MERGED = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    overlay = restart.overlay_module()
-    if overlay and not overlay.FINDER.served:
-        reporter = session.config.pluginmanager.getplugin("terminalreporter")
-        reporter.write_line(f"not applied: no test imported the file of {overlay.SPEC['mutant']}", red=True)
+    config = session.config
+    mutant = restart.boot_spec().get("mutant")
+    if mutant and not restart.overlay_module().FINDER.served:
+        tell(config, [f"not applied: no test imported the file of {mutant}"])
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    if MERGED in config.stash:
+        session.exitstatus = config.stash[MERGED]
+    run = config.stash.get(RUN, None)
+    if run is not None and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = NOTHING if run.nothing else run.report(config.option.mutate_strict).code
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The report, before pytest's own closing line, which counts the verdicts."""
+    run = config.stash.get(RUN, None)
+    if run is None or (run.campaign is None and not run.others and not run.nothing):
+        return
+    report = run.report(config.option.mutate_strict)
+    terminalreporter.section("mutants")
+    with usage_errors():
+        tell(config, [run.nothing] if run.nothing else write_reports(report, config.option.mutate_report, run.registry))
+    for result in report.results:
+        terminalreporter.stats.setdefault(str(result.verdict), []).append(result)
+
+
+def tell(config: pytest.Config, lines: list[str]) -> None:
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    for line in lines:
+        reporter.write_line(line)
 
 
 def registry_of(config: pytest.Config) -> Registry:

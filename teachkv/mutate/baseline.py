@@ -1,0 +1,100 @@
+"""The tests without a mutant: twice, once traced module by module, once with every claimed killer alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from teachkv.mutate.judge import PASSED, SKIPPED, TestOutcome
+from teachkv.mutate.place import Span
+from teachkv.mutate.pool import Pool, Result
+from teachkv.mutate.task import Task
+
+BUDGET = 600.0  # seconds for one module's tests, when nothing is known of them yet
+
+
+@dataclass
+class Baseline:
+    """Per test: the outcome, its time, which spans it reaches and which files it enters."""
+
+    tests: dict[str, TestOutcome] = field(default_factory=dict)
+    quarantined: list[str] = field(default_factory=list)
+    red: list[str] = field(default_factory=list)
+
+    def passed(self, nodeid: str) -> bool:
+        test = self.tests.get(nodeid)
+        return test is not None and test.outcome == PASSED and nodeid not in self.quarantined
+
+    def why_not(self, nodeid: str) -> str:
+        """Why a test cannot be a killer."""
+        if nodeid in self.quarantined:
+            return "differs from run to run without a mutant"
+        return f"is {self.tests[nodeid].outcome if nodeid in self.tests else 'unknown'} without a mutant"
+
+    def seconds(self, nodeids: list[str]) -> float:
+        return sum(self.tests[nodeid].seconds for nodeid in nodeids if nodeid in self.tests)
+
+    def reaching(self, mutant_id: str, span: Span) -> list[str]:
+        """Passing tests that run a line of the span; for a span that only imports run, those that enter its file."""
+        passing = [test for test in self.tests.values() if self.passed(test.nodeid)]
+        found = [test.nodeid for test in passing if mutant_id in test.reached]
+        return found or [test.nodeid for test in passing if f"import:{mutant_id}" in test.reached]
+
+
+def by_module(items: list[pytest.Item]) -> Iterator[list[str]]:
+    """Node ids of each test module, in collection order."""
+    groups: dict[str, list[str]] = {}
+    for item in items:
+        groups.setdefault(item.nodeid.partition("::")[0], []).append(item.nodeid)
+    yield from groups.values()
+
+
+def run_baseline(pool: Pool, items: list[pytest.Item]) -> Baseline:
+    """First pass, traced. What fails is run once more: a test that fails twice is red, once is quarantined."""
+    baseline = Baseline()
+    groups = list(by_module(items))
+    for result in pool.run([Task("baseline", group, BUDGET, trace=True) for group in groups]):
+        _take(baseline, result)
+    failed = [group for group in groups if any(_is_red(baseline, nodeid) for nodeid in group)]
+    again = Baseline()
+    for result in pool.run([Task("baseline", group, BUDGET) for group in failed]):
+        _take(again, result)
+    for nodeid, test in again.tests.items():
+        if _is_red(baseline, nodeid) and _is_red(again, nodeid):
+            baseline.red.append(f"{nodeid}: {test.text}")
+        elif test.outcome != baseline.tests[nodeid].outcome:
+            baseline.quarantined.append(nodeid)
+    return baseline
+
+
+def compare(baseline: Baseline, result: Result) -> list[str]:
+    """Second pass: the tests of a child that came out otherwise than in the first."""
+    second = Baseline()
+    _take(second, result)
+    differing = []
+    for nodeid, test in second.tests.items():
+        first = baseline.tests[nodeid]
+        first.seconds = max(first.seconds, test.seconds)
+        if test.outcome != first.outcome:
+            differing.append(nodeid)
+    return differing
+
+
+def _is_red(baseline: Baseline, nodeid: str) -> bool:
+    return baseline.tests[nodeid].outcome not in (PASSED, SKIPPED)
+
+
+def _take(baseline: Baseline, result: Result) -> None:
+    """A child that gave no answer makes every one of its tests fail, with the reason."""
+    if result.answer is None or result.answer.stage == "collect":
+        for nodeid in result.task.nodeids:
+            baseline.tests[nodeid] = TestOutcome(nodeid, "setup", f"{result.status}: {result.log[:300]}")
+        return
+    carried: set[str] = set()
+    for test in result.answer.tests:
+        # A fixture of a wider scope runs for the first test and serves the later ones of the module.
+        carried |= set(test.shared)
+        test.reached = tuple(sorted(carried | set(test.reached)))
+        baseline.tests[test.nodeid] = test

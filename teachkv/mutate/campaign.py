@@ -1,0 +1,154 @@
+"""One run: check cards, baseline, controls, mutants, verdicts. The parent only plans and reads answers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from teachkv.mutate.baseline import Baseline, compare, run_baseline
+from teachkv.mutate.canary import canary_tasks
+from teachkv.mutate.cards import Mutant
+from teachkv.mutate.claims import Claim, find_claims
+from teachkv.mutate.decide import Decider
+from teachkv.mutate.judge import PASSED
+from teachkv.mutate.launch import Launcher
+from teachkv.mutate.place import Span
+from teachkv.mutate.pool import Pool, Result
+from teachkv.mutate.reach import ReachTracer
+from teachkv.mutate.registry import Registry
+from teachkv.mutate.swap import LiveFunctions, Plan, RanBefore, make_plan
+from teachkv.mutate.task import Task
+from teachkv.mutate.verdicts import Controls, MutantResult
+
+FLOOR = 3.0  # seconds that any child gets beyond its share
+COLD_START = 15.0  # and a fresh interpreter beyond that
+
+
+class Campaign:
+    """Runs `mutants` of one lane against the collected tests. `results` grows as verdicts come in."""
+
+    def __init__(
+        self, session: pytest.Session, registry: Registry, mutants: list[Mutant], lane: str, ran: RanBefore
+    ) -> None:
+        self.session, self.registry, self.mutants, self.lane = session, registry, mutants, lane
+        self.option = session.config.option
+        self.claims: dict[str, list[Claim]] = find_claims(session.items)
+        self.spans: dict[str, Span] = {mutant.id: registry.span(mutant) for mutant in mutants}
+        self.controls = Controls()
+        self.results: list[MutantResult] = []
+        self.baseline = Baseline()
+        self.started = time.monotonic()
+        self.mutant_seconds = 0.0
+        self._live = LiveFunctions(file.path for file in registry.files)
+        self._ran = ran
+        self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))
+        launcher = Launcher(session, ReachTracer(self.spans))
+        self.spawns_because = launcher.why
+        self.pool = Pool(self.option.mutate_jobs, self._folder, launcher)
+        self.plans: dict[str, Plan | SyntaxError] = {mutant.id: self._plan(mutant) for mutant in mutants}
+
+    def run(self) -> None:
+        """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""
+        try:
+            self.baseline = run_baseline(self.pool, self.session.items)
+            self.controls.quarantined += self.baseline.quarantined
+            self.controls.baseline = len(self.baseline.tests)
+            if self.baseline.red:
+                return
+            self._noop()
+            self._canary()
+            begun = time.monotonic()
+            decider = Decider(self)
+            for result in decider.verdicts():
+                self.results.append(result)
+                self.mutant_seconds = time.monotonic() - begun
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _plan(self, mutant: Mutant) -> Plan | SyntaxError:
+        try:
+            plan = self.plan_texts(self.registry.rewrite(self.registry.with_partner(mutant)))
+        except SyntaxError as error:
+            return error
+        plan.cold = plan.cold or ("its card says cold" if mutant.words.cold else "")
+        return plan
+
+    def plan_texts(self, texts: dict[Path, str]) -> Plan:
+        """How to apply any rewrite of these files. Raises SyntaxError."""
+        originals = {path: self.registry.file(path).text for path in texts}
+        return make_plan(texts, originals, self._live, self._ran)
+
+    def task(self, mutant: Mutant, nodeids: list[str], stop_at: tuple[str, ...] = (), noop: bool = False) -> Task:
+        """A task for these tests under the mutant, with a budget from their times without it."""
+        plan = self.plans[mutant.id]
+        assert isinstance(plan, Plan)
+        budget = self.budget(nodeids) + (COLD_START if plan.cold or self.spawns_because else 0.0)
+        return Task(mutant.id, nodeids, budget, plan, noop, False, bool(plan.cold), stop_at)
+
+    def budget(self, nodeids: list[str]) -> float:
+        return FLOOR + float(self.option.mutate_timeout_factor) * self.baseline.seconds(nodeids)
+
+    def _noop(self) -> None:
+        """Second baseline pass: each claimed killer alone, its functions swapped for the same code; then the rest."""
+        tasks = list(self._noop_tasks())
+        claimed = {nodeid for task in tasks for nodeid in task.nodeids}
+        rest: dict[str, list[str]] = {}
+        for nodeid in self.baseline.tests:
+            if nodeid not in claimed:
+                rest.setdefault(nodeid.partition("::")[0], []).append(nodeid)
+        tasks += [Task("baseline", nodeids, 600.0) for nodeids in rest.values()]
+        for result in self.pool.run(tasks):
+            if result.task.plan is None:
+                self._quarantine(compare(self.baseline, result))
+            else:
+                self.controls.noop += 1
+                self._check_noop(result)
+
+    def _noop_tasks(self) -> Iterator[Task]:
+        seen: set[tuple[str, ...]] = set()
+        cold_done = False
+        for mutant in self.mutants:
+            plan = self.plans[mutant.id]
+            for claim in self.claims.get(mutant.id, []):
+                nodeids = [item.nodeid for item in claim.items if self.baseline.passed(item.nodeid)]
+                first = tuple(nodeids) not in seen
+                if not nodeids or isinstance(plan, SyntaxError):
+                    continue
+                if not plan.cold and first:
+                    seen.add(tuple(nodeids))
+                    yield self.task(mutant, nodeids, noop=True)
+                elif plan.cold and not cold_done:
+                    cold_done = True
+                    yield self.task(mutant, nodeids, noop=True)
+
+    def _check_noop(self, result: Result) -> None:
+        if result.answer is None or result.answer.stage == "collect":
+            self.controls.failed.append(f"no-op of {result.task.id}: {result.status} {result.log[:300]}")
+        elif not result.answer.applied:
+            self.controls.failed.append(f"no-op of {result.task.id} was not applied")
+        else:
+            changed = [test for test in result.answer.tests if test.outcome != PASSED]
+            self.controls.failed += [f"no-op: {t.nodeid} alone, without a mutant: {t.text}" for t in changed]
+            compare(self.baseline, result)
+
+    def _quarantine(self, nodeids: list[str]) -> None:
+        self.controls.quarantined += nodeids
+        self.baseline.quarantined += nodeids
+
+    def _canary(self) -> None:
+        """A failure planted where a test certainly passes by must be seen as one, in each way of applying."""
+        for how, tasks in canary_tasks(self):
+            killed = ""
+            for result in self.pool.run(tasks):
+                if result.answer and any(test.kills for test in result.answer.tests):
+                    killed = result.task.nodeids[0]
+                    break
+            if killed:
+                self.controls.canary = f"{self.controls.canary}, {how}".lstrip(", ")
+            else:
+                self.controls.failed.append(f"the {how} canary survived {len(tasks)} tests that pass its place")

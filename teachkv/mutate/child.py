@@ -1,0 +1,96 @@
+"""The child's side: apply, run already-collected items, answer once, leave by `os._exit`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from teachkv.mutate import isolate
+from teachkv.mutate.judge import Recorder, TestOutcome
+from teachkv.mutate.overlay import OverlayFinder
+from teachkv.mutate.reach import ReachTracer
+from teachkv.mutate.swap import Plan, apply_swaps
+from teachkv.mutate.task import Answer, Task, send
+
+
+class Runner:
+    """Runs items of a session one after the other through pytest's own protocol, so that every plugin takes part."""
+
+    def __init__(self, session: pytest.Session, tracer: ReachTracer | None = None) -> None:
+        self._session, self._tracer = session, tracer
+        self._items = {item.nodeid: item for item in session.items}
+        self._recorder = Recorder(tracer)
+        session.config.pluginmanager.register(self._recorder)
+        self._start = Path.cwd()
+
+    def run(self, task: Task) -> list[TestOutcome]:
+        """The outcomes in order; nothing runs after the first outcome among the task's `stop_at`."""
+        outcomes: list[TestOutcome] = []
+        items = [self._items[nodeid] for nodeid in task.nodeids]
+        environment = dict(os.environ)
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            self._restore(environment)
+            outcomes.append(self._run_one(item, after))
+            if outcomes[-1].outcome in task.stop_at:
+                break
+        return outcomes
+
+    def _run_one(self, item: pytest.Item, after: pytest.Item | None) -> TestOutcome:
+        outcome = self._recorder.current = TestOutcome(item.nodeid)
+        if self._tracer is not None:
+            self._tracer.start()
+        try:
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
+        finally:
+            if self._tracer is not None:
+                self._tracer.stop()
+                outcome.reached = tuple(sorted(self._tracer.take()))
+        return outcome
+
+    def _restore(self, environment: dict[str, str]) -> None:
+        """A test that changed the folder or the environment must not decide the next one's verdict."""
+        os.chdir(self._start)
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+
+
+def run_forked(
+    session: pytest.Session, task: Task, tracer: ReachTracer | None, pipe: int, folder: Path, tie: Callable[[], object]
+) -> NoReturn:
+    """Called right after the fork, in the child. Whatever happens, the parent's stack is never returned to."""
+    try:
+        os.setsid()
+        tie()
+        isolate.redirect(folder / "log")
+        isolate.limit(task.budget)
+        isolate.quieten(session.config, folder / "tmp")
+        isolate.seed()
+        send(pipe, answer_for(session, task, tracer))
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+        os._exit(70)
+    os._exit(0)
+
+
+def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None) -> Answer:
+    """Applies the task's plan (or, as a control, the same code once more) and runs its tests."""
+    plan: Plan | None = task.plan
+    overlay = None
+    applied = True
+    if plan is not None:
+        swaps = plan.undo if task.noop else plan.swaps
+        applied = apply_swaps(swaps) > 0
+        if plan.late:
+            overlay = OverlayFinder({} if task.noop else plan.late)
+            overlay.install()
+    tests = Runner(session, tracer if task.trace else None).run(task)
+    if overlay is not None:
+        applied = applied or task.noop or bool(overlay.served)
+    return Answer(task.id, task.nonce, applied=applied, tests=tests)

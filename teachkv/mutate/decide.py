@@ -1,0 +1,174 @@
+"""From tasks to verdicts: claimed killers alone, then everything that reaches the span, then slow ones once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from teachkv.mutate.cards import Mutant
+from teachkv.mutate.claims import Claim
+from teachkv.mutate.judge import ASSERTION, RAISE, SETUP, SKIPPED, TestOutcome
+from teachkv.mutate.pool import Result
+from teachkv.mutate.selection import is_narrowed
+from teachkv.mutate.task import KILL, Task
+from teachkv.mutate.verdicts import OPEN, MutantResult, Verdict
+
+if TYPE_CHECKING:
+    from teachkv.mutate.campaign import Campaign
+
+KILLS = (Verdict.KILLED, Verdict.KILLED_RAISE)
+
+
+@dataclass
+class Trial:
+    """One mutant on its way to a verdict. `waiting` are the names of its tasks that have not come back."""
+
+    mutant: Mutant
+    result: MutantResult
+    waiting: int = 0
+    verdicts: list[Verdict] = field(default_factory=list)
+    claims: dict[int, tuple[Claim, list[str]]] = field(default_factory=dict)
+    widened: bool = False
+
+
+class Decider:
+    """Feeds the pool and yields a result as soon as a mutant's last task is back."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._strict = bool(campaign.option.mutate_strict)
+        self._stop = (ASSERTION,) if self._strict else KILL
+        self._queue: list[Task] = []
+        self._owner: dict[int, Trial] = {}
+        self._slow: list[Task] = []
+        self._retried: set[int] = set()
+
+    def verdicts(self) -> Iterator[MutantResult]:
+        for mutant in self._campaign.mutants:
+            yield from self._begin(mutant)
+        yield from self._drain()
+        # A timeout counts only when the child had the machine to itself and three times the time.
+        while self._slow:
+            task = self._slow.pop(0)
+            task.budget *= 3
+            self._retried.add(task.serial)
+            self._queue.append(task)
+            yield from self._drain()
+
+    def _drain(self) -> Iterator[MutantResult]:
+        for result in self._campaign.pool.run(self._queue):
+            yield from self._take(result)
+
+    def _begin(self, mutant: Mutant) -> Iterator[MutantResult]:
+        campaign = self._campaign
+        plan = campaign.plans[mutant.id]
+        reaching = campaign.baseline.reaching(mutant.id, campaign.spans[mutant.id])
+        result = MutantResult(mutant.id, Verdict.SURVIVED, decoy=mutant.words.decoy, unpaired=mutant.words.unpaired)
+        result.lane, result.reached_by = campaign.lane, len(reaching)
+        trial = Trial(mutant, result)
+        if isinstance(plan, SyntaxError):
+            result.verdict, result.text = Verdict.COMPILE_ERROR, str(plan)
+            yield result
+            return
+        result.how = plan.cold or ("fresh interpreter" if campaign.spawns_because else "hot")
+        for claim in campaign.claims.get(mutant.id, []):
+            nodeids = [item.nodeid for item in claim.items if campaign.baseline.passed(item.nodeid)]
+            if not nodeids:
+                why = campaign.baseline.why_not(claim.items[0].nodeid)
+                result.faults.append(f"{claim.name} claims the kill but {why}")
+                continue
+            task = self._put(trial, campaign.task(mutant, nodeids, self._stop))
+            trial.claims[task.serial] = (claim, nodeids)
+        self._note_missing_claim(trial)
+        if not trial.waiting:
+            yield from self._widen_or_finish(trial)
+
+    def _note_missing_claim(self, trial: Trial) -> None:
+        words = trial.mutant.words
+        if trial.mutant.id in self._campaign.claims or words.decoy or words.unpaired:
+            return
+        if not is_narrowed(self._campaign.session.config):
+            trial.result.faults.append(f"no test claims it; mark one with kills('{trial.mutant.id}') or say 'unpaired'")
+
+    def _put(self, trial: Trial, task: Task) -> Task:
+        self._owner[task.serial] = trial
+        trial.waiting += 1
+        self._queue.append(task)
+        return task
+
+    def _take(self, done: Result) -> Iterator[MutantResult]:
+        trial = self._owner[done.task.serial]
+        if done.status == "timeout" and done.task.serial not in self._retried:
+            self._slow.append(done.task)
+            return
+        trial.waiting -= 1
+        trial.result.seconds += done.seconds
+        verdict, test = self._verdict(done)
+        trial.verdicts.append(verdict)
+        if verdict in KILLS and (not trial.result.killer or verdict == Verdict.KILLED):
+            assert test is not None
+            trial.result.killer, trial.result.text = test.nodeid, test.text
+        elif not trial.result.killer and (test or done.log):
+            trial.result.text = test.text if test else done.log
+        if done.task.serial in trial.claims:
+            self._check_claim(trial, trial.claims[done.task.serial][0], verdict)
+        if done.answer is not None:
+            trial.result.tests.update({test.nodeid: test.outcome for test in done.answer.tests})
+        if not trial.waiting:
+            yield from self._widen_or_finish(trial)
+
+    def _check_claim(self, trial: Trial, claim: Claim, verdict: Verdict) -> None:
+        kills = verdict == Verdict.KILLED or (verdict == Verdict.KILLED_RAISE and not self._strict)
+        if not kills and verdict not in OPEN and verdict != Verdict.NOT_APPLIED:
+            trial.result.faults.append(f"{claim.name} claims the kill but says: {verdict}")
+
+    def _verdict(self, done: Result) -> tuple[Verdict, TestOutcome | None]:
+        """One child's verdict and the test that decided it."""
+        if done.answer is None:
+            return (Verdict.TIMEOUT if done.status == "timeout" else Verdict.CRASH), None
+        if done.answer.stage == "collect":
+            return Verdict.COLLECT_ERROR, None
+        if not done.answer.applied:
+            return Verdict.NOT_APPLIED, None
+        for outcome, verdict in (
+            (ASSERTION, Verdict.KILLED),
+            (RAISE, Verdict.KILLED_RAISE),
+            (SETUP, Verdict.SETUP_ERROR),
+        ):
+            for test in done.answer.tests:
+                if test.outcome == outcome:
+                    return verdict, test
+        if all(test.outcome == SKIPPED for test in done.answer.tests):
+            return Verdict.UNEXERCISED, None
+        return Verdict.SURVIVED, None
+
+    def _widen_or_finish(self, trial: Trial) -> Iterator[MutantResult]:
+        """Without a kill among the claims every test that reaches the span is tried, once."""
+        result, campaign = trial.result, self._campaign
+        settled = any(
+            verdict in KILLS or verdict in OPEN or verdict == Verdict.NOT_APPLIED for verdict in trial.verdicts
+        )
+        wide = campaign.option.mutate_matrix or not settled
+        if wide and not trial.widened:
+            trial.widened = True
+            reaching = campaign.baseline.reaching(trial.mutant.id, campaign.spans[trial.mutant.id])
+            stop = () if campaign.option.mutate_matrix else self._stop
+            left = reaching if campaign.option.mutate_matrix else [n for n in reaching if n not in result.tests]
+            if left:
+                self._put(trial, campaign.task(trial.mutant, left, stop))
+                return
+        result.verdict = self._final(trial)
+        yield result
+
+    def _final(self, trial: Trial) -> Verdict:
+        result = trial.result
+        order = (Verdict.KILLED, Verdict.KILLED_RAISE, Verdict.NOT_APPLIED, *sorted(OPEN), Verdict.SURVIVED)
+        verdict = next((verdict for verdict in order if verdict in trial.verdicts), Verdict.UNEXERCISED)
+        if verdict == Verdict.SURVIVED and result.reached_by == 0:
+            verdict = Verdict.UNEXERCISED
+        if verdict in KILLS and result.decoy:
+            return Verdict.DECOY_KILLED
+        if verdict in KILLS and result.unpaired:
+            result.faults.append(f"says unpaired, but {result.killer} kills it; claim it there")
+        return verdict

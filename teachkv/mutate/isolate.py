@@ -1,0 +1,89 @@
+"""A child's own corner: session, output, temp folder, limits, seeds."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MEMORY = 4 << 30  # bytes a child may take beyond what it starts with
+FILE_SIZE = 1 << 30  # bytes: an endless log must not fill the disk
+
+
+def death_signal() -> Callable[[], object]:
+    """A call that asks Linux to kill this process when its parent dies; elsewhere a call that does nothing."""
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    return lambda: prctl(1, signal.SIGKILL)
+
+
+def redirect(log: Path) -> None:
+    """Standard input is empty, both outputs go to the log: nothing a test prints can fill a pipe."""
+    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    source = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(source, 0)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    os.close(sink)
+    os.close(source)
+
+
+def limit(seconds: float) -> None:
+    """Limits on CPU time, memory and file size. The CPU limit is a second net below the parent's clock."""
+    cpu = int(seconds) + 2
+    _lower(resource.RLIMIT_CPU, cpu)
+    _lower(resource.RLIMIT_FSIZE, FILE_SIZE)
+    if sys.platform.startswith("linux"):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY)
+
+
+def _lower(what: int, value: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    if hard == resource.RLIM_INFINITY or value < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(what, (value, hard))
+
+
+def seed() -> None:
+    """The same random numbers in every child."""
+    random.seed(0)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(0)
+    hypothesis = sys.modules.get("hypothesis.core")
+    if hypothesis is not None:
+        hypothesis.global_force_seed = 0  # type: ignore[attr-defined]
+
+
+def quieten(config: pytest.Config, basetemp: Path) -> None:
+    """No terminal, no capture to a file that siblings share, no traceback text, an own base for `tmp_path`."""
+    manager: Any = config.pluginmanager
+    reporter = manager.getplugin("terminalreporter")
+    if reporter is not None:
+        manager.unregister(reporter)
+    capture = manager.getplugin("capturemanager")
+    if capture is not None:
+        capture._global_capturing = None
+        capture._method = "no"
+        capture.start_global_capturing()
+    factory: Any = getattr(config, "_tmp_path_factory", None)
+    if factory is not None:
+        factory._given_basetemp, factory._basetemp = basetemp, None
+    for kind in (pytest.Item, pytest.Function):
+        kind.repr_failure = _no_traceback  # type: ignore[method-assign]
+    pytest.Item._repr_failure_py = _no_traceback  # type: ignore[method-assign, assignment]
+
+
+def _no_traceback(self: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+    return excinfo.typename

@@ -1,0 +1,85 @@
+"""What a test's reports mean: one outcome per test, and whether a failure is an assertion's."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pytest
+
+from teachkv.mutate.reach import ReachTracer
+
+PASSED, ASSERTION, RAISE, SETUP, SKIPPED = "passed", "assertion", "raise", "setup", "skipped"
+
+
+@dataclass
+class TestOutcome:
+    """`outcome` is passed, assertion, raise, setup (setup or teardown failed) or skipped (xfail and xpass too).
+
+    `reached` are the mutants whose span the test ran, `shared` those that its fixtures ran.
+    """
+
+    __test__ = False
+    nodeid: str
+    outcome: str = PASSED
+    text: str = ""
+    seconds: float = 0.0
+    reached: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+    @property
+    def kills(self) -> bool:
+        return self.outcome in (ASSERTION, RAISE)
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> TestOutcome:
+        return cls(**{**data, "reached": tuple(data["reached"]), "shared": tuple(data["shared"])})
+
+
+class Recorder:
+    """Sees the final report of every phase, after skip and xfail handling, with the exception itself."""
+
+    def __init__(self, tracer: ReachTracer | None) -> None:
+        self.current: TestOutcome | None = None
+        self._tracer = tracer
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if self.current is not None:
+            self.current.seconds += call.duration
+            self._note(self.current, report, call.excinfo)
+            if report.when == "setup" and self._tracer is not None:
+                self.current.shared = tuple(sorted(self._tracer.hit))
+        return report
+
+    def _note(self, outcome: TestOutcome, report: pytest.TestReport, excinfo: Any) -> None:
+        if report.skipped or hasattr(report, "wasxfail"):
+            outcome.outcome, outcome.text = SKIPPED, str(getattr(report, "wasxfail", ""))
+        elif report.failed and outcome.outcome == PASSED:
+            error = excinfo.value if excinfo is not None else None
+            outcome.text = one_line(error) if error is not None else str(report.longrepr)
+            if report.when != "call":
+                outcome.outcome = SETUP
+            else:
+                outcome.outcome = ASSERTION if error is None or is_assertion(error) else RAISE
+
+
+def is_assertion(error: BaseException) -> bool:
+    """An assert, `pytest.fail` (as in "DID NOT RAISE"), a failed doctest, or a group of nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_assertion(inner) for inner in error.exceptions)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, (AssertionError, pytest.fail.Exception)) or "DocTestFailure" in names
+
+
+def one_line(error: BaseException) -> str:
+    """`AssertionError: assert -1 == 0`, cut to a readable length."""
+    text = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    return text if len(text) <= 200 else text[:197] + "..."

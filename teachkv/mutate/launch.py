@@ -1,0 +1,99 @@
+"""Starting a child: a fork of this process, or a fresh interpreter under the overlay."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teachkv.mutate import isolate, restart
+from teachkv.mutate.child import answer_for, run_forked
+from teachkv.mutate.errors import MutateError
+from teachkv.mutate.reach import ReachTracer
+from teachkv.mutate.task import Task, send
+
+GPU_LIBRARIES = ("libcuda.so", "libcudart.so")
+
+
+class Launcher:
+    """Called by the pool with a task, the writing end of its pipe and its folder; returns the child's pid."""
+
+    def __init__(self, session: pytest.Session, tracer: ReachTracer) -> None:
+        self._session, self._tracer = session, tracer
+        self._tie = isolate.death_signal()
+        self.forks, self.why = fork_or_spawn(session.config.option.mutate_isolation)
+
+    def __call__(self, task: Task, pipe: int, folder: Path) -> int:
+        if task.cold or not self.forks:
+            return self._spawn(task, pipe, folder)
+        pid = os.fork()
+        if pid == 0:
+            run_forked(self._session, task, self._tracer, pipe, folder, self._tie)
+        return pid
+
+    def _spawn(self, task: Task, pipe: int, folder: Path) -> int:
+        """pytest in a fresh interpreter, on the same command line with the tests by name."""
+        texts = {} if task.plan is None else task.plan.originals if task.noop else task.plan.texts
+        more = {"pipe": pipe, "tmp": str(folder / "tmp"), "task": {**task.__dict__, "plan": None}}
+        restart.write_spec(folder / "spec.json", texts, **more)
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba")}
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(folder / "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ]
+        command = [*restart.interpreter(), str(restart.BOOT), str(folder / "spec.json"), *self._arguments(task)]
+        os.set_inheritable(pipe, True)
+        return os.posix_spawn(sys.executable, command, environment, file_actions=actions, setsid=True)
+
+    def _arguments(self, task: Task) -> list[str]:
+        """The user's own arguments, with the files of the tests in place of what was asked for."""
+        config = self._session.config
+        args = list(config.invocation_params.args)
+        for name in config.option.file_or_dir:
+            if name in args:
+                del args[len(args) - 1 - args[::-1].index(name)]
+        files = dict.fromkeys(str(config.rootpath / nodeid.partition("::")[0]) for nodeid in task.nodeids)
+        return [*args, *files]
+
+
+def fork_or_spawn(wanted: str) -> tuple[bool, str]:
+    """Whether to fork, and why not. A second thread or a GPU runtime does not survive a fork."""
+    why = _why_no_fork()
+    if wanted == "fork" and why:
+        raise MutateError(f"--mutate-isolation=fork: {why}; use auto or spawn")
+    return (wanted != "spawn" and not why), ("asked for" if wanted == "spawn" else why)
+
+
+def _why_no_fork() -> str:
+    if not hasattr(os, "fork"):
+        return "this platform cannot fork"
+    if threading.active_count() > 1:
+        return f"{threading.active_count()} Python threads are running"
+    tasks, maps = Path("/proc/self/task"), Path("/proc/self/maps")
+    if tasks.is_dir() and len(list(tasks.iterdir())) > 1:
+        return f"{len(list(tasks.iterdir()))} native threads are running"
+    if maps.is_file() and any(name in maps.read_text() for name in GPU_LIBRARIES):
+        return "a GPU runtime is loaded"
+    return ""
+
+
+def serve(session: pytest.Session, tracer: ReachTracer, spec: dict[str, Any], finder: Any) -> None:
+    """The cold child's side: runs the task that boot.py was given and leaves. Returns only on collection errors."""
+    if session.testsfailed:
+        return
+    task = Task(**spec["task"])
+    known = {item.nodeid for item in session.items}
+    if not known.issuperset(task.nodeids):
+        return
+    isolate.limit(task.budget)
+    isolate.quieten(session.config, Path(spec["tmp"]))
+    isolate.seed()
+    answer = answer_for(session, task, tracer)
+    answer.applied = bool(finder.served) or not spec["texts"]
+    send(spec["pipe"], answer)
+    os._exit(0)

@@ -1,0 +1,93 @@
+"""Which spans a test reaches: a line tracer that looks only into files that hold a span."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+from teachkv.mutate.codetree import compile_source, is_function, nested
+from teachkv.mutate.place import Span
+from teachkv.mutate.swap import real_path
+
+IMPORT = "import:"
+
+
+class ReachTracer:
+    """Collects in `hit` the ids of the spans whose lines run.
+
+    A span at module or class level runs at import, before any test. For it "import:<id>" is collected when any
+    function of its file is entered.
+    """
+
+    def __init__(self, spans: Mapping[str, Span]) -> None:
+        self._by_file: dict[str, list[tuple[str, int, int]]] = {}
+        self._imports: dict[str, set[str]] = {}
+        for name, span in spans.items():
+            self._by_file.setdefault(str(span.path), []).append((name, span.first, span.last))
+            if runs_at_import(span):
+                self._imports.setdefault(str(span.path), set()).add(IMPORT + name)
+        self._lines: dict[CodeType, dict[int, list[str]] | None] = {}
+        self.hit: set[str] = set()
+
+    def start(self) -> None:
+        threading.settrace(self._on_call)
+        sys.settrace(self._on_call)
+
+    def stop(self) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+
+    def take(self) -> set[str]:
+        """What was reached since the last call."""
+        taken, self.hit = self.hit, set()
+        return taken
+
+    def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        if code not in self._lines:
+            self._lines[code] = self._wanted(code)
+        lines = self._lines[code]
+        if lines is None:
+            return None
+        self.hit |= self._imports.get(real_path(code.co_filename), set())
+        if not lines:
+            return None
+
+        def on_line(frame: FrameType, event: str, arg: Any) -> Any:
+            if event == "line" and frame.f_lineno in lines:
+                self.hit.update(lines[frame.f_lineno])
+            return on_line
+
+        return on_line
+
+    def _wanted(self, code: CodeType) -> dict[int, list[str]] | None:
+        """Line -> span ids, for the lines this code object runs; None for a file without spans."""
+        spans = self._by_file.get(real_path(code.co_filename))
+        if spans is None:
+            return None
+        wanted: dict[int, list[str]] = {}
+        for line in _lines(code):
+            names = [name for name, first, last in spans if first <= line <= last]
+            if names:
+                wanted[line] = names
+        return wanted
+
+
+def runs_at_import(span: Span) -> bool:
+    """Whether a line of the span belongs to the module's or a class's own code (a `def` line does)."""
+    module = compile_source(span.path.read_text(encoding="utf-8"), str(span.path))
+    return any(span.first <= line <= span.last for code in _outer(module) for line in _lines(code))
+
+
+def _outer(code: CodeType) -> Iterator[CodeType]:
+    if not is_function(code):
+        yield code
+        for inner in nested(code):
+            yield from _outer(inner)
+
+
+def _lines(code: CodeType) -> set[int]:
+    return {line for _, _, line in code.co_lines() if line}

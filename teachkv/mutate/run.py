@@ -1,0 +1,92 @@
+"""A `--mutate` session from collected tests to a written report."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from teachkv.mutate.campaign import Campaign
+from teachkv.mutate.claims import find_claims, unknown_claims
+from teachkv.mutate.errors import MutateError
+from teachkv.mutate.lanes import current_lane, run_lane
+from teachkv.mutate.registry import Registry
+from teachkv.mutate.report import Report, merge
+from teachkv.mutate.selection import lane_of, parse_lanes, select
+from teachkv.mutate.swap import RanBefore
+from teachkv.mutate.verdicts import Controls
+
+
+class Run:
+    """Holds what is known so far, so that Ctrl-C can still report it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.ran = RanBefore(file.path for file in registry.files)
+        self.campaign: Campaign | None = None
+        self.others: list[Report] = []
+        self.begun = time.monotonic()
+        self.left_out = 0
+        self.finished = False
+        self.nothing = ""
+
+    def execute(self, session: pytest.Session) -> None:
+        """Everything but printing. Raises MutateError for drifted cards and wrong options (exit 4)."""
+        registry, option = self.registry, session.config.option
+        check_cards(registry, session.items)
+        claims = find_claims(session.items)
+        lanes = parse_lanes(option.mutate_lane)
+        chosen = {lane: select(registry, claims, session.config, lane) for lane in lanes}
+        taken = sum(len(mutants) for mutants in chosen.values())
+        if not taken:
+            self.nothing = "no mutant selected; see --mutate-list"
+            return
+        if not option.mutate_only and not option.mutate_shard:
+            self.left_out = sum(lane_of(registry, m) in lanes for m in registry.mutants.values()) - taken
+        for lane in [lane for lane in lanes if chosen[lane]]:
+            if lane == current_lane():
+                self.campaign = Campaign(session, registry, chosen[lane], lane, self.ran)
+                self.campaign.run()
+            else:
+                self.others.append(run_lane(session.config, lane))
+        self.finished = True
+
+    def report(self, strict: bool) -> Report:
+        """The report of what was finished."""
+        parts = list(self.others)
+        if self.campaign is not None:
+            mine = Report(self.campaign.results, self.campaign.controls, strict)
+            mine.mutant_seconds, mine.red = self.campaign.mutant_seconds, self.campaign.baseline.red
+            if self.campaign.spawns_because:
+                mine.notes.append(f"no forking: {self.campaign.spawns_because}; each child was a fresh interpreter")
+            parts.insert(0, mine)
+        report = merge(parts) if parts else Report([], Controls())
+        report.results.sort(key=lambda result: list(self.registry.mutants).index(result.id))
+        report.strict, report.left_out, report.finished = strict, self.left_out, self.finished
+        report.seconds = time.monotonic() - self.begun
+        return report
+
+
+def check_cards(registry: Registry, items: list[pytest.Item]) -> None:
+    """No run on drifted cards: its verdicts would be about other code."""
+    problems = [problem for file in registry.files for problem in registry.check_file(file)]
+    problems += registry.problems + unknown_claims(registry, items)
+    if not registry.files:
+        raise MutateError(f"no cards found; set [tool.teachkv-mutate] packages in {registry.root / 'pyproject.toml'}")
+    if problems:
+        lines = [problem.show(registry.root) for problem in problems]
+        raise MutateError("\n".join([f"{len(lines)} cards are wrong, nothing was run", *lines]))
+
+
+def write_reports(report: Report, kinds: list[str], registry: Registry) -> list[str]:
+    """Writes the asked-for files and returns the lines for the terminal. Raises MutateError for a wrong kind."""
+    from teachkv.mutate.formats import write
+
+    if current_lane() != "python":
+        kinds = kinds[-1:]
+    lines: list[str] = []
+    for kind in kinds or ["term"]:
+        name, _, path = kind.partition(":")
+        lines += write(report, registry, name, Path(path) if path else None)
+    return lines

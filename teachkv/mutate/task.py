@@ -1,0 +1,66 @@
+"""What a child is asked to do, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from itertools import count
+
+from teachkv.mutate.judge import ASSERTION, RAISE, TestOutcome
+from teachkv.mutate.swap import Plan
+
+KILL = (ASSERTION, RAISE)
+
+
+@dataclass
+class Task:
+    """Run the tests `nodeids` in one child under `plan` (None: no mutant), for at most `budget` seconds.
+
+    `noop` applies the same code once more instead; `trace` notes which spans are reached; the child stops after the
+    first outcome in `stop_at`. `cold` asks for a fresh interpreter. `nonce` is set when the child starts.
+    """
+
+    id: str
+    nodeids: list[str]
+    budget: float
+    plan: Plan | None = None
+    noop: bool = False
+    trace: bool = False
+    cold: bool = False
+    stop_at: tuple[str, ...] = ()
+    nonce: str = ""
+    serial: int = field(default_factory=count().__next__)
+
+
+@dataclass
+class Answer:
+    """One child's message. `stage` is "run", or "collect" when the tests could not be collected under the mutant."""
+
+    id: str
+    nonce: str
+    stage: str = "run"
+    applied: bool = True
+    tests: list[TestOutcome] = field(default_factory=list)
+
+    def encode(self) -> bytes:
+        """Length, newline, JSON: the parent knows when it has all of it."""
+        body = json.dumps({**self.__dict__, "tests": [test.to_data() for test in self.tests]}).encode()
+        return b"%d\n" % len(body) + body
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Answer | None:
+        """The answer once it is complete, else None. Raises ValueError for anything that is not one."""
+        head, found, body = raw.partition(b"\n")
+        if not found or len(body) < int(head):
+            return None
+        data = json.loads(body[: int(head)])
+        tests = [TestOutcome.from_data(test) for test in data.pop("tests")]
+        return cls(tests=tests, **data)
+
+
+def send(descriptor: int, answer: Answer) -> None:
+    """Writes the whole message; the parent reads while a long one is written."""
+    raw = memoryview(answer.encode())
+    while raw:
+        raw = raw[os.write(descriptor, raw) :]
