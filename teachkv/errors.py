@@ -44,7 +44,7 @@ class NonFiniteLogits(RequestError):
 
 
 class GeometryError(TeachKVError):
-    """Rows of a cache disagree about where their live columns are. Always a fault of the engine, never of the caller."""
+    """Rows of a cache disagree about where their live columns are. A fault of the engine, never of the caller."""
 
 
 class PlanRefused(TeachKVError):

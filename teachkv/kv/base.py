@@ -8,7 +8,7 @@ from typing import Any
 
 from teachkv.errors import GeometryError, PlanRefused, RowAtMaximum, SlotError
 from teachkv.kv.align import batch_can_be_ragged
-from teachkv.kv.batch_cache import CacheStats, LiveLayer, LiveRows
+from teachkv.kv.batch_cache import Block, CacheStats, LiveLayer, LiveRows
 from teachkv.kv.memory import Memory, MemoryOps
 from teachkv.kv.slots import make_slot
 from teachkv.kv.spec import CacheSpec
@@ -57,22 +57,19 @@ class CacheBase:
     def load_rows(self, request_id: int, rows: LiveRows) -> None:
         raise NotImplementedError
 
-    def load_blocks(self, request_id: int, layers: Sequence[tuple[Array, Array]]) -> None:
-        """Per layer k, v [n, G, block_tokens, D]: full blocks become positions 0 .. n * block_tokens - 1."""
-        self.load_rows(request_id, LiveRows(*self._unblocked(layers)))
+    def load_blocks(self, request_id: int, blocks: Sequence[Block]) -> None:
+        """Prefix blocks, each one k, v [G, block_tokens, D] per layer, become positions 0 .. n * block_tokens - 1."""
+        layers = []
+        for layer in range(self.spec.layers):
+            k, v = (self._scattered([block[layer][side] for block in blocks]) for side in (0, 1))
+            layers.append(LiveLayer(k, v, 0))
+        self.load_rows(request_id, LiveRows(layers[0].k.shape[1], tuple(layers)))
 
-    def _unblocked(self, layers: Sequence[tuple[Array, Array]]) -> tuple[int, tuple[LiveLayer, ...]]:
-        blocks, _, block_tokens, _ = layers[0][0].shape
-        length = blocks * block_tokens
-        rows = []
-        for pair in layers:
-            k, v = (self._scattered(blocks_of, length) for blocks_of in pair)
-            rows.append(LiveLayer(k, v, 0))
-        return length, tuple(rows)
-
-    def _scattered(self, blocks: Array, length: int) -> Array:
-        run = self.memory.buffer((1, self.spec.kv_heads, length, self.spec.head_dim), self.spec.dtype)
-        self.memory.ops.kv_scatter(blocks, run, 0, 0)
+    def _scattered(self, blocks: Sequence[Array]) -> Array:
+        stacked = self.memory.xp.stack([self.memory.xp.asarray(block) for block in blocks])
+        columns = len(blocks) * stacked.shape[2]
+        run = self.memory.buffer((1, self.spec.kv_heads, columns, self.spec.head_dim), self.spec.dtype)
+        self.memory.ops.kv_scatter(stacked, run, 0, 0)
         row: Array = run[0]
         return row
 

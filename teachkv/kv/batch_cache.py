@@ -22,10 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from teachkv.errors import GeometryError
 from teachkv.kv.view import Array, CacheView
+
+Block: TypeAlias = Sequence[tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +104,8 @@ class BatchCache(Protocol):
     def load_rows(self, request_id: int, rows: LiveRows) -> None:
         """Give an empty sequence rows that were computed before, at positions 0 .. length-1."""
 
-    def load_blocks(self, request_id: int, layers: Sequence[tuple[Array, Array]]) -> None:
-        """The same from prefix blocks: per layer k, v [n, G, block_tokens, D], all full."""
+    def load_blocks(self, request_id: int, blocks: Sequence[Block]) -> None:
+        """The same from prefix blocks: each holds, per layer, k and v [G, block_tokens, D]."""
 
     def invalidate(self) -> None:
         """Something failed between open and close: forget open views; every row is as of its last close."""

@@ -28,7 +28,8 @@ def code(request_id: int, layer: int, positions: Any) -> np.ndarray:
     base = (request_id * 100.0 + layer) * 100_000.0 + np.asarray(positions, dtype=np.float64)
     heads = np.arange(HEADS)[:, None, None] * 0.25
     dims = np.arange(DIM)[None, None, :] * 0.0625
-    return base[None, :, None] + heads + dims
+    codes: np.ndarray = base[None, :, None] + heads + dims
+    return codes
 
 
 def write(view: CacheView, ids: Sequence[int], counts: Sequence[int], rings: Sequence[int | None]) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from kvfake import OPS, check_live, decode, prefill, spec, started
 
@@ -156,6 +155,18 @@ def test_loaded_rows_are_the_rows_that_were_read() -> None:
     check_live(c, 2, 5, (None, None))
 
 
+def test_blocks_are_loaded_to_the_first_columns() -> None:
+    c = started(cache(), {1: 8})
+    rows = c.live_rows(1)
+    blocks = [[(layer.k[:, i : i + 4], layer.v[:, i : i + 4]) for layer in rows.layers] for i in (0, 4)]
+    c.drop(1)
+    c.add(1)
+    c.load_blocks(1, blocks)
+    check_live(c, 1, 8, (None, None))
+    with pytest.raises(GeometryError, match="already holds"):
+        c.load_blocks(1, blocks)
+
+
 def test_misuse_is_named() -> None:
     c = started(cache(), {1: 6, 2: 3})
     with pytest.raises(OptionError, match="strip"):
@@ -167,8 +178,11 @@ def test_misuse_is_named() -> None:
     with pytest.raises(GeometryError, match="different sequences"):
         c.open_decode([1, 1])
     view = c.open_decode([1, 2])
-    for opens in (lambda: c.open_decode([1]), lambda: c.open_prefill([2], [1]), lambda: c.drop(1)):
-        with pytest.raises(GeometryError, match="close the open"):
-            opens()
+    with pytest.raises(GeometryError, match="close the open"):
+        c.open_decode([1])
+    with pytest.raises(GeometryError, match="close the open"):
+        c.open_prefill([2], [1])
+    with pytest.raises(GeometryError, match="close the open"):
+        c.drop(1)
     with pytest.raises(GeometryError, match="cannot keep"):
         c.close(view, [1, 2])
