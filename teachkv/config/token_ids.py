@@ -29,7 +29,8 @@ def read_token_ids(fields: Fields, family: Family, generation: Mapping[str, Any]
     #   - for source in (fields, extra):
     #   + for source in (extra,):
     for source in (fields, extra):
-        eos += [token for token in _ids(source, "eos_token_id") if token not in eos]
+        eos += _ids(source, "eos_token_id")
+    eos = list(dict.fromkeys(eos))
     if not eos and family.eos_id is not None and "eos_token_id" not in fields.data:
         eos = [family.eos_id]
         notes.append(f"eos_token_id is absent: {family.eos_id}, the {family.name} default")
