@@ -114,8 +114,8 @@ class PrefixCache:
         if known == full:
             self._store.touch(path)
             return 0
-        # guard[prefix-strip]: a dead prefix stored as content outlives its request and answers every later one
-        # origin: the seed document: 64 rows stored where 60 are real
+        # guard[prefix-strip]: a dead prefix or slack stored as content outlives its request and answers every later one
+        # origin: the seed document (64 rows stored where 60 are real), mlx-examples#977
         # mutant[prefix-strip/removed]:
         #   - rows = require_live(read_rows(), coverage)
         #   + rows = read_rows()
