@@ -1,6 +1,7 @@
 """The buckets that stand for election in one step, in numbers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from teachkv.schedule.entry import ONE, Bucket, Entry, Key, by_arrival
@@ -41,7 +42,7 @@ def contenders(state: QueueState, admitted: Sequence[Entry] = (), gone: Sequence
         if key not in changed:
             changed[key] = state.buckets[key].without(leaving) if key in state.buckets else Bucket()
     for entry in admitted:
-        changed[state.key_of(entry)].add(entry)
+        changed[state.key_of(entry)].add(replace(entry, since=state.step))
     untouched = {key: bucket for key, bucket in state.buckets.items() if key not in changed}
     return [_contender(state.step, key, bucket) for key, bucket in (untouched | changed).items() if bucket.count]
 

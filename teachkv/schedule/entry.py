@@ -49,7 +49,7 @@ class Entry:
     """One live request as the scheduler knows it: lengths only, in tokens.
 
     tokens: prompt and generated; target: tokens to compute before it decodes; computed: positions that hold KV.
-    since: the first step it has not run in, so `step - since` is how long it has been waiting.
+    since: the first step in its seat that it has not run in, so `step - since` is how long it has been passed over.
     level: TOGETHER, or after a refused plan EXACT (equal lengths only) or ALONE.
     """
 

@@ -43,7 +43,7 @@ class Limits:
     max_num_seqs:           seats, in every policy.
     max_num_batched_tokens: prefill tokens per step (packed).
     prefill_floor_steps:    after so many steps without a prompt, a prompt bucket runs (ragged).
-    prefill_max_seqs:       prompts that may get a seat in one pass (ragged).
+    prefill_max_seqs:       prompts that may get a seat in one pass, and that may start in one step (ragged).
     coalesce:               let a short bucket catch up with the next one (ragged).
     patience_steps:         a seated request that has not run for so long goes first (bucketed, ragged).
     can_be_ragged:          what the KV slots can do: rows of different length in one decode batch.

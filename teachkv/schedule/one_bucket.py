@@ -74,19 +74,32 @@ def one_bucket_plan(state: QueueState, limits: Limits, rules: Sequence[Rule]) ->
     #   - prompts = choice.contender.key.kind == "prompt"
     #   + prompts = choice.contender.key.kind == "prompt" or not state.running
     prompts = choice.contender.key.kind == "prompt"
-    decode, prefill = ((), tuple(_whole(e) for e in chosen)) if prompts else (tuple(e.id for e in chosen), ())
-    events = (("cap",) if held_back else ()) + ((choice.event,) if choice.event else ())
+    starting = _started(chosen, limits) if prompts else []
+    prefill = tuple(_whole(entry) for entry in starting)
+    decode = () if prompts else tuple(entry.id for entry in chosen)
+    events = (("cap",) if held_back or (prompts and starting != chosen) else ()) + (
+        (choice.event,) if choice.event else ()
+    )
     return write_plan(state, short, admitted, decode, prefill, f"{choice.reason}: {choice.contender.key}", events)
 
 
 def _admitted(state: QueueState, limits: Limits) -> tuple[list[Entry], bool]:
-    # guard[cap]: a step of prompts cannot be interrupted, so no more of them come in at once than asked for
+    # guard[cap]: prompts that come in together run together, and a step of prompts cannot be interrupted
     # mutant[cap/ignored]:
     #   - cap = limits.prefill_max_seqs
     #   + cap = 0
     cap = limits.prefill_max_seqs
     could = list(islice(admissible(state, limits), cap + 1 if cap else None))
     return (could[:cap], len(could) > cap) if cap else (could, False)
+
+
+def _started(chosen: list[Entry], limits: Limits) -> list[Entry]:
+    """Prompts let in one pass after another may have piled up in one bucket: the first come run, the rest keep waiting."""
+    # guard[cap-step]: a cap on admission alone lets a starved bucket grow without limit
+    # mutant[cap-step/ignored]:
+    #   - return chosen[: limits.prefill_max_seqs or None]
+    #   + return chosen
+    return chosen[: limits.prefill_max_seqs or None]
 
 
 def _field(state: QueueState, limits: Limits, admitted: Sequence[Entry], short: Shortage) -> Field:

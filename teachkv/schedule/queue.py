@@ -71,7 +71,11 @@ class QueueState:
             del self.fresh[entry.id]
         else:
             _take(self.returning, entry)
-        entry.phase, entry.computed = "prefill", entry.cached
+        # guard[seat-age]: long waits outside would outrank whoever sits already, one newcomer after another
+        # mutant[seat-age/from-arrival]:
+        #   - entry.phase, entry.computed, entry.since = "prefill", entry.cached, self.step
+        #   + entry.phase, entry.computed = "prefill", entry.cached
+        entry.phase, entry.computed, entry.since = "prefill", entry.cached, self.step
         insort(self.seats, entry, key=by_arrival)
         insort(self.prefilling, entry, key=by_arrival)
         self.place(entry)

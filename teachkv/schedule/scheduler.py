@@ -77,31 +77,30 @@ class Scheduler:
     def apply(self, plan: Plan) -> None:
         """Commit a plan made from the present state, before it is carried out."""
         state = self.state
-        if plan.step != state.step:
-            raise SchedulerError(f"scheduler: plan of step {plan.step} applied at step {state.step}; ask for a new one")
-        for id in (*plan.ids, *plan.preempt, *plan.admit):
-            self._entry(id)
+        self._check(plan)
         for id in plan.preempt:
             self.preempted(id)
         for id in plan.admit:
             state.seat(state.entries[id])
         state.step += 1
         for id in plan.ids:
-            self._ran(state.entries[id])
+            entry = state.entries[id]
+            state.unplace(entry)
+            entry.since = state.step
+            state.place(entry)
         state.holding.update(chunk.id for chunk in plan.prefill)
         state.running = dict.fromkeys(plan.ids)
         state.quiet_steps = 0 if plan.prefill else state.quiet_steps + 1
         state.reported.update(plan.events)
         state.noted = ()
 
-    def _ran(self, entry: Entry) -> None:
-        if entry.phase == "decode" and entry.computed != entry.tokens - 1:
-            raise SchedulerError(
-                f"scheduler: request {entry.id} has {entry.computed} of {entry.tokens} tokens computed"
-            )
-        self.state.unplace(entry)
-        entry.since = self.state.step
-        self.state.place(entry)
+    def _check(self, plan: Plan) -> None:
+        if plan.step != self.state.step:
+            raise SchedulerError(f"scheduler: plan of step {plan.step} at step {self.state.step}; ask for a new one")
+        for id in (*plan.preempt, *plan.admit, *plan.ids):
+            entry = self._entry(id)
+            if entry.phase == "decode" and entry.computed != entry.tokens - 1:
+                raise SchedulerError(f"scheduler: request {id} has {entry.computed} of {entry.tokens} tokens computed")
 
     def computed(self, id: int, count: int) -> None:
         """`count` more positions of this request hold KV."""

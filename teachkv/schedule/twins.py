@@ -4,7 +4,7 @@ Every function scans all requests. A twin reads a Snapshot and must give the ver
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teachkv.schedule.entry import ALONE, ONE, TOGETHER, Entry, log2_fixed
 from teachkv.schedule.limits import Limits
@@ -40,7 +40,7 @@ def make_room(snap: Snapshot, limits: Limits) -> Room:
         growth = limits.resume_headroom if row.preemptions and inside else 0
         if len(inside) >= limits.max_num_seqs or not _fit(limits, [*inside, row], growth):
             break
-        newcomers.append(row)
+        newcomers.append(replace(row, since=snap.step))
     return Room([], [], newcomers, seated)
 
 
@@ -79,9 +79,9 @@ def priority(step: int, bucket: list[Entry]) -> int:
 def one_bucket_twin(snap: Snapshot, limits: Limits, name: Callable[[Entry], Name], ragged: bool) -> Plan:
     """`bucketed` and `ragged`. Lists are in order of arrival, so the first of equals is the one that came first."""
     room = make_room(snap, limits)
-    held_back = 0 < limits.prefill_max_seqs < len(room.newcomers)
-    if held_back:
-        room.newcomers = room.newcomers[: limits.prefill_max_seqs]
+    cap = limits.prefill_max_seqs or len(snap.rows)
+    held_back = len(room.newcomers) > cap
+    room.newcomers = room.newcomers[:cap]
     candidates = sorted(room.seated + room.newcomers, key=lambda row: row.arrival)
     if not candidates:
         return _plan(snap, room, [], [], "nothing can run", [])
@@ -102,11 +102,13 @@ def one_bucket_twin(snap: Snapshot, limits: Limits, name: Callable[[Entry], Name
     elif ragged and not one_side and _worth_merging(limits, buckets, shortest, len(candidates), name):
         chosen, why = shortest, "coalesce"
     event = {"waited too long": "overdue", "floor": "floor", "coalesce": "coalesce"}.get(why, "")
-    events = ["cap"] * held_back + [event] * (chosen is not usual[0] and event != "")
     kind, length, offset, alone = name(chosen[0])
+    starting = chosen[:cap] if kind == "prompt" else []
+    held_back = held_back or (kind == "prompt" and len(chosen) > cap)
+    events = ["cap"] * held_back + [event] * (chosen is not usual[0] and event != "")
     label = f"{why}: {kind}@{length}" + (f"+{offset}" if offset else "") + (f" alone {alone}" if alone >= 0 else "")
     decode = chosen if kind == "decode" else []
-    prefill = [] if kind == "decode" else [(row, row.target - _start(row)) for row in chosen]
+    prefill = [(row, row.target - _start(row)) for row in starting]
     return _plan(snap, room, decode, prefill, label, events)
 
 
