@@ -78,35 +78,46 @@ __device__ __forceinline__ unsigned pack2(float low, float high) {
 #endif
 }
 
-// Four neighbouring elements as floats: one 8- or 16-byte access. Head dims are multiples of 4, so rows stay aligned.
-struct Float4 {
-    float v[4];
+// N neighbouring elements as floats. N = 4: one access of 8 or 16 bytes; head dims are multiples of 4, so rows stay aligned.
+// N = 1: any length.
+template <int N>
+struct Floats {
+    float v[N];
 };
 
-template <class P>
-__device__ __forceinline__ Float4 load4(P p, offset_t at) {
-    Float4 out;
+template <int N, class P>
+__device__ __forceinline__ Floats<N> load(P p, offset_t at) {
+    Floats<N> out;
+    if constexpr (N == 1) {
+        out.v[0] = to_float(static_cast<Elem>(p[at]));
+    } else {
+        static_assert(N == 4, "1 or 4 elements");
 #if TKV_DTYPE == 0
-    const float4 raw = vec_at<float4>(p, at);
-    out.v[0] = raw.x, out.v[1] = raw.y, out.v[2] = raw.z, out.v[3] = raw.w;
+        const float4 raw = vec_at<float4>(p, at);
+        out.v[0] = raw.x, out.v[1] = raw.y, out.v[2] = raw.z, out.v[3] = raw.w;
 #else
-    const uint2 raw = vec_at<uint2>(p, at);
-    const unsigned word[2] = {raw.x, raw.y};
+        const uint2 raw = vec_at<uint2>(p, at);
+        const unsigned word[2] = {raw.x, raw.y};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        Elem e;
-        e.bits = static_cast<unsigned short>(word[i / 2] >> (16 * (i % 2)));
-        out.v[i] = to_float(e);
-    }
+        for (int i = 0; i < 4; ++i) {
+            Elem e;
+            e.bits = static_cast<unsigned short>(word[i / 2] >> (16 * (i % 2)));
+            out.v[i] = to_float(e);
+        }
 #endif
+    }
     return out;
 }
 
-template <class P>
-__device__ __forceinline__ void store4(P p, offset_t at, Float4 value) {
+template <int N, class P>
+__device__ __forceinline__ void store(P p, offset_t at, const Floats<N>& value) {
+    if constexpr (N == 1) {
+        p[at] = to_elem(value.v[0]);
+    } else {
 #if TKV_DTYPE == 0
-    vec_put(p, at, make_float4(value.v[0], value.v[1], value.v[2], value.v[3]));
+        vec_put(p, at, make_float4(value.v[0], value.v[1], value.v[2], value.v[3]));
 #else
-    vec_put(p, at, make_uint2(pack2(value.v[0], value.v[1]), pack2(value.v[2], value.v[3])));
+        vec_put(p, at, make_uint2(pack2(value.v[0], value.v[1]), pack2(value.v[2], value.v[3])));
 #endif
+    }
 }

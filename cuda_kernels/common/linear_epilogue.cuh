@@ -1,0 +1,26 @@
+// What follows the product of a linear layer, in float32 and in this order: bias, silu(gate) * y, residual. One rounding at the end.
+#include "common/element.cuh"
+
+#if TKV_OUT_F32
+using Out = float;
+#else
+using Out = Elem;
+#endif
+
+struct Epilogue {
+    global_ptr<const Elem> bias, gate, residual;  // [N], [T, N], [T, N]; each may be absent
+    global_ptr<Out> out;                          // [T, N]
+    offset_t N;
+
+    __device__ __forceinline__ void put(offset_t t, offset_t n, float y) const {
+        const offset_t at = t * N + n;
+        // guard[absent-term]: an absent term is skipped, never multiplied: 0 * NaN is NaN
+        if (bias) y += to_float(bias[n]);
+        if (gate) {
+            const float x = to_float(gate[at]);
+            y *= x / (1.0f + expf(-x));
+        }
+        if (residual) y += to_float(residual[at]);
+        out[at] = from_float<Out>(y);
+    }
+};

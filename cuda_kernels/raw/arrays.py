@@ -1,0 +1,60 @@
+"""Arrays as the launchers see them: NumPy (host build) or CuPy (device), told apart by where they live."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from cuda_kernels.errors import KernelUnavailable
+
+DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2}
+POISON = "TEACHKV_POISON"
+
+
+def on_device(array: Any) -> bool:
+    """Is this a CuPy array? Asked without importing CuPy."""
+    return not isinstance(array, np.ndarray) and "cupy" in sys.modules
+
+
+def dtype_code(array: Any) -> int:
+    """The TKV_DTYPE of an array's elements; TypeError for any other type."""
+    name = str(array.dtype)
+    if name not in DTYPES:
+        raise TypeError(f"raw kernels store {', '.join(DTYPES)}; got {name}")
+    return DTYPES[name]
+
+
+def empty(like: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
+    """A new array beside `like`. Host outputs, and device outputs under TEACHKV_POISON=1, start as NaN (or -1 bits)."""
+    wanted = like.dtype if dtype is None else np.dtype(dtype)
+    if not on_device(like):
+        out = np.empty(shape, wanted)
+        out.view(np.uint8).fill(0xFF)
+        return out
+    cupy = sys.modules["cupy"]
+    fresh = cupy.empty(shape, wanted)
+    if os.environ.get(POISON) == "1" and fresh.size:
+        fresh.view(cupy.uint8).fill(0xFF)
+    return fresh
+
+
+def same(name: str, array: Any, shape: tuple[int, ...], dtype: Any = None) -> None:
+    """Refuse an array whose shape or dtype a kernel would misread. Raises ValueError or TypeError."""
+    if tuple(array.shape) != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {tuple(array.shape)}")
+    if dtype is not None and array.dtype != dtype:
+        raise TypeError(f"{name}: expected {np.dtype(dtype).name}, got {array.dtype}")
+
+
+def integers(name: str, array: Any, length: int) -> None:
+    """Refuse geometry that is not int32 [length]."""
+    same(name, array, (length,), np.int32)
+
+
+def no_bias(bias: Any) -> None:
+    """Raw attention takes no bias; dropping it would be a silent fault."""
+    if bias is not None:
+        raise KernelUnavailable("raw attention cannot apply an explicit bias; use the reference backend for this mask")

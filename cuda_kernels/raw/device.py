@@ -1,0 +1,37 @@
+"""Raw kernels on a device, through CuPy's RawModule (NVRTC). CuPy keeps the compiled text on disk, keyed by source,
+options, architecture and compiler version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from cuda_kernels.raw.loader import FLAGS, Size
+from cuda_kernels.raw.source import Source
+
+NULL = np.uintp(0)
+DEFAULT_SHARED = 48 * 1024
+
+
+class DeviceModule:
+    """One translation unit compiled for the current device; launches go to CuPy's current stream."""
+
+    def __init__(self, text: Source, defines: dict[str, int]) -> None:
+        options = (*FLAGS, *(f"-D{name}={value}" for name, value in defines.items()))
+        self._module = cupy.RawModule(code=text.text, options=options)
+        self._functions: dict[str, Any] = {}
+        self._allowed: dict[str, int] = {}
+
+    def run(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> None:
+        """Launch on the current stream. Launch errors raise here; errors inside the kernel at the next synchronise."""
+        function = self._functions.get(entry)
+        if function is None:
+            function = self._functions[entry] = self._module.get_function(entry)
+        # guard[shared-opt-in]: more than 48 KiB is refused unless asked for first
+        if shared > self._allowed.get(entry, DEFAULT_SHARED):
+            function.max_dynamic_shared_size_bytes = shared
+            self._allowed[entry] = shared
+        function(grid, block, tuple(NULL if a is None else a for a in arguments), shared_mem=shared)

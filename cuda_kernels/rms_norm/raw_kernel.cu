@@ -1,0 +1,33 @@
+// rms_norm: x [T, K], weight [K], residual [T, K] or absent -> out [T, K]; with a residual x += residual first, IN PLACE.
+// One block per token. The block size depends on K alone, and so does the tree of the sum.
+// registers: spills 0
+#include "common/norm.cuh"
+
+extern "C" __global__ void __launch_bounds__(TKV_THREADS) rms_norm(
+    global_ptr<Elem> x, global_ptr<const Elem> weight, global_ptr<const Elem> residual, global_ptr<Elem> out, float eps, int K) {
+    SHARED_POOL(pool);
+    auto partial = pool.take<float>(TKV_THREADS / 32);
+    const offset_t start = static_cast<offset_t>(blockIdx.x) * K;
+    const int first = static_cast<int>(threadIdx.x) * TKV_VEC;
+
+    float squares = 0.0f;
+    for (int k = first; k < K; k += TKV_THREADS * TKV_VEC) {
+        Floats<TKV_VEC> values = load<TKV_VEC>(x, start + k);
+        if (residual) {
+            const Floats<TKV_VEC> more = load<TKV_VEC>(residual, start + k);
+#pragma unroll
+            for (int i = 0; i < TKV_VEC; ++i) values.v[i] = rounded(values.v[i] + more.v[i]);
+            store<TKV_VEC>(x, start + k, values);
+        }
+#pragma unroll
+        for (int i = 0; i < TKV_VEC; ++i) squares += values.v[i] * values.v[i];
+    }
+    const float factor = inverse_rms(block_sum(squares, partial), K, eps);
+    for (int k = first; k < K; k += TKV_THREADS * TKV_VEC) {  // each thread reads back only what it wrote
+        Floats<TKV_VEC> values = load<TKV_VEC>(x, start + k);
+        const Floats<TKV_VEC> weights = load<TKV_VEC>(weight, k);
+#pragma unroll
+        for (int i = 0; i < TKV_VEC; ++i) values.v[i] = values.v[i] * factor * weights.v[i];
+        store<TKV_VEC>(out, start + k, values);
+    }
+}

@@ -1,0 +1,31 @@
+"""Launches sample/raw_kernel.cu."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuda_kernels.common.types import F32, IntArray
+from cuda_kernels.raw import loader
+from cuda_kernels.raw.arrays import empty, integers, same
+from cuda_kernels.raw.shapes import padded
+
+THREADS = 1024
+HOST_THREADS = 64
+
+
+def sample(
+    logits: F32, temperature: F32, top_k: IntArray, top_p: F32, min_p: F32, uniform: F32
+) -> IntArray:
+    """logits [B, V] float32, settings [B] (uniform float64) -> tokens [B] int32; -1 where no logit is finite."""
+    rows, vocabulary = logits.shape
+    integers("top_k", top_k, rows)
+    for name, array in (("temperature", temperature), ("top_p", top_p), ("min_p", min_p)):
+        same(name, array, (rows,), np.float32)
+    same("uniform", uniform, (rows,), np.float64)
+    tokens = empty(logits, (rows,), np.int32)
+    threads = HOST_THREADS if isinstance(logits, np.ndarray) else THREADS
+    kernel = loader.kernel("sample/raw_kernel.cu", "sample", logits, {"TKV_DTYPE": 0, "TKV_THREADS": threads})
+    shared = 256 * 8 + padded(2 * 8) + 2 * padded(threads // 32 * 4)
+    arguments = (logits, temperature, top_k, top_p, min_p, uniform, tokens, vocabulary)
+    kernel((rows, 1, 1), (threads, 1, 1), arguments, shared=shared)
+    return tokens

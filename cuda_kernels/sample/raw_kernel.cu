@@ -1,0 +1,215 @@
+// sample: logits [B, V] float32, settings [B] -> tokens [B]. One block per row.
+//
+// Whatever top-k, top-p and min-p keep is a prefix of one order: likelier first, equal values by ascending id. So a row is reduced
+// to a cut (key, ties): all tokens with a smaller key stay, and of those on the key the first `ties` by id. The cut is found by a
+// radix select over the bits of the distance to the largest logit. Mass is counted in integers (units of 2^-40 of the likeliest
+// token), so its sums do not depend on the order in which threads add.
+// registers: spills 0
+#include "common/reduce.cuh"
+
+using u64 = unsigned long long;
+constexpr double kSlack = 1.0 / 1048576.0;  // a limit within 2^-20 counts as reached
+constexpr int kWarps = TKV_THREADS / 32;
+constexpr int kEverything = 0x7fffffff;
+
+struct Row {
+    global_ptr<const float> logits;
+    offset_t start;
+    int V;
+    float best, temperature;
+    __device__ __forceinline__ float scaled(int id) const { return (static_cast<float>(logits[start + id]) - best) / temperature; }
+};
+
+struct Cut {
+    unsigned key;
+    int ties;
+};
+
+// Distance to the maximum as an unsigned that grows as the token gets less likely. The sign bit is dropped: -0 is 0.
+__device__ __forceinline__ unsigned key_of(float scaled) { return __float_as_uint(scaled) & 0x7fffffffu; }
+__device__ __forceinline__ u64 mass_of(float scaled) { return static_cast<u64>(expf(scaled) * 1099511627776.0f); }
+
+// The largest logit and its lowest id; NaN wins over everything. Every thread returns the same.
+struct Best {
+    float value;
+    int id;
+};
+__device__ __forceinline__ bool beats(Best a, Best b) {
+    if (isnan(a.value) || isnan(b.value)) return isnan(a.value) && (!isnan(b.value) || a.id < b.id);
+    return a.value > b.value || (a.value == b.value && a.id < b.id);
+}
+
+__device__ Best find_best(const Row& row, shared_array<float> value, shared_array<int> id) {
+    Best best{__uint_as_float(0xff800000u), kEverything};
+    for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
+        const Best other{row.logits[row.start + i], i};
+        if (beats(other, best)) best = other;
+    }
+    for (int step = 16; step > 0; step /= 2) {
+        const Best other{__shfl_xor_sync(kAllLanes, best.value, step), __shfl_xor_sync(kAllLanes, best.id, step)};
+        if (beats(other, best)) best = other;
+    }
+    if (threadIdx.x % 32 == 0) value[threadIdx.x / 32] = best.value, id[threadIdx.x / 32] = best.id;
+    __syncthreads();
+    for (int w = 0; w < kWarps; ++w) {
+        const Best other{value[w], id[w]};
+        if (beats(other, best)) best = other;
+    }
+    return best;
+}
+
+// Smallest key whose cumulative weight (1 per token, or its mass) reaches `target`; `before` = weight of all smaller keys.
+struct Found {
+    unsigned key;
+    u64 before;
+};
+__device__ Found select(const Row& row, bool by_mass, u64 target, shared_array<u64> bins, shared_array<u64> answer) {
+    Found found{0u, 0ull};
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        for (int i = static_cast<int>(threadIdx.x); i < 256; i += TKV_THREADS) bins[i] = 0ull;
+        __syncthreads();
+        for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
+            const float scaled = row.scaled(i);
+            const unsigned key = key_of(scaled);
+            if (shift < 24 && (key >> (shift + 8)) != (found.key >> (shift + 8))) continue;
+            const u64 weight = by_mass ? mass_of(scaled) : 1ull;
+            if (weight != 0ull) atomicAdd(&bins[static_cast<int>(key >> shift & 255u)], weight);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            u64 sum = found.before;
+            int bin = 0;
+            while (bin < 255 && sum + bins[bin] < target) sum += bins[bin++];
+            answer[0] = static_cast<u64>(bin), answer[1] = sum;
+        }
+        __syncthreads();
+        found.key |= static_cast<unsigned>(answer[0]) << shift;
+        found.before = answer[1];
+    }
+    return found;
+}
+
+__device__ __forceinline__ Cut tighter(Cut a, Cut b) { return a.key != b.key ? (a.key < b.key ? a : b) : (a.ties < b.ties ? a : b); }
+
+__device__ u64 block_total(u64 mine, shared_array<u64> bins) {
+    for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(kAllLanes, mine, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) bins[static_cast<int>(threadIdx.x / 32)] = mine;
+    __syncthreads();
+    u64 total = 0;
+    for (int w = 0; w < kWarps; ++w) total += bins[w];
+    __syncthreads();
+    return total;
+}
+
+__device__ Cut find_cut(const Row& row, int top_k, float top_p, shared_array<u64> bins, shared_array<u64> answer) {
+    Cut cut{kEverything, kEverything};
+    if (0 < top_k && top_k < row.V) {
+        const Found found = select(row, false, static_cast<u64>(top_k), bins, answer);
+        // guard[topk-ties]: a tie at the k-th place is cut by id, or k tokens become more
+        // mutant[topk-ties/all]:
+        //   - cut = {found.key, static_cast<int>(static_cast<u64>(top_k) - found.before)};
+        //   + cut = {found.key, kEverything};
+        cut = {found.key, static_cast<int>(static_cast<u64>(top_k) - found.before)};
+    }
+    if (top_p < 1.0f) {
+        u64 mine = 0;
+        for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
+            const float scaled = row.scaled(i);
+            if (key_of(scaled) < cut.key) mine += mass_of(scaled);
+        }
+        const u64 at_cut = mass_of(-__uint_as_float(cut.key));
+        const u64 whole = block_total(mine, bins) + (cut.key == kEverything ? 0ull : at_cut * static_cast<u64>(cut.ties));
+        u64 target = static_cast<u64>(static_cast<double>(whole) * static_cast<double>(top_p) * (1.0 - kSlack));
+        if (target == 0ull) target = 1ull;
+        const Found found = select(row, true, target, bins, answer);
+        const u64 each = mass_of(-__uint_as_float(found.key));
+        const u64 ties = each == 0ull ? 1ull : (target - found.before + each - 1ull) / each;
+        cut = tighter(cut, {found.key, static_cast<int>(ties)});
+    }
+    return cut;
+}
+
+// Inverse of the cumulative mass in ascending order of id. Warp w owns ids [w * strip, (w + 1) * strip).
+__device__ int draw(const Row& row, Cut cut, float least, double uniform, shared_array<u64> bins, shared_array<u64> answer, shared_array<int> tied) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int strip = (row.V + 32 * kWarps - 1) / (32 * kWarps) * 32;
+    const int first = warp * strip, last = min(first + strip, row.V);
+
+    int on_key = 0;
+    for (int base = first; base < last; base += 32)
+        on_key += __popc(__ballot_sync(kAllLanes, base + lane < last && key_of(row.scaled(min(base + lane, row.V - 1))) == cut.key));
+    if (lane == 0) tied[warp] = on_key;
+    __syncthreads();
+    int ties_before = 0;
+    for (int w = 0; w < warp; ++w) ties_before += tied[w];
+
+    u64 total = 0, target = 0, mine = 0;
+    for (int pass = 0; pass < 2; ++pass) {  // first the mass of each strip, then the walk through the one that holds the target
+        int ties = ties_before;
+        u64 running = 0;
+        if (pass == 1) {
+            for (int w = 0; w < warp; ++w) running += bins[w];
+            if (target < running || target >= running + mine) break;
+        }
+        for (int base = first; base < last; base += 32) {
+            const bool there = base + lane < last;
+            const float scaled = row.scaled(min(base + lane, row.V - 1));
+            const unsigned key = key_of(scaled), votes = __ballot_sync(kAllLanes, there && key == cut.key);
+            const int rank = ties + __popc(votes & ((1u << lane) - 1u));
+            const bool kept = there && (key < cut.key || (key == cut.key && rank < cut.ties)) && expf(scaled) >= least;
+            u64 upto = kept ? mass_of(scaled) : 0ull;
+            for (int step = 1; step < 32; step *= 2) {
+                const u64 left = __shfl_up_sync(kAllLanes, upto, step);
+                if (lane >= step) upto += left;
+            }
+            const unsigned past = __ballot_sync(kAllLanes, running + upto > target);
+            if (pass == 1 && past != 0u) {
+                if (lane == 0) answer[0] = static_cast<u64>(base + __ffs(static_cast<int>(past)) - 1);
+                break;
+            }
+            running += __shfl_sync(kAllLanes, upto, 31);
+            ties += __popc(votes);
+        }
+        if (pass == 0) {
+            mine = running;
+            if (lane == 0) bins[warp] = mine;
+            __syncthreads();
+            for (int w = 0; w < kWarps; ++w) total += bins[w];
+            target = static_cast<u64>(uniform * static_cast<double>(total));
+            if (target + 1ull > total) target = total - 1ull;
+        }
+    }
+    __syncthreads();
+    return static_cast<int>(answer[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(TKV_THREADS) sample(
+    global_ptr<const float> logits, global_ptr<const float> temperature, global_ptr<const int> top_k, global_ptr<const float> top_p,
+    global_ptr<const float> min_p, global_ptr<const double> uniform, global_ptr<int> tokens, int V) {
+    SHARED_POOL(pool);
+    auto bins = pool.take<u64>(256);
+    auto answer = pool.take<u64>(2);
+    auto value = pool.take<float>(kWarps);
+    auto id = pool.take<int>(kWarps);
+    const offset_t b = blockIdx.x;
+    const float heat = temperature[b];
+    Row row{logits, b * V, V, 0.0f, fmaxf(heat, 1e-30f)};
+
+    const Best best = find_best(row, value, id);
+    row.best = best.value;
+    const bool finite = fabsf(best.value) < __uint_as_float(0x7f800000u);  // false for NaN
+    int token = best.id;
+    // guard[finite-logits-raw]: argmax of NaN is an index and looks like a token
+    // mutant[finite-logits-raw/removed]:
+    //   - if (!finite) token = -1;
+    //   + ;
+    if (!finite) token = -1;
+    if (finite && heat > 0.0f) {
+        __syncthreads();
+        const Cut cut = find_cut(row, top_k[b], top_p[b], bins, answer);
+        const float least = static_cast<float>(static_cast<double>(static_cast<float>(min_p[b])) * (1.0 - kSlack));
+        token = draw(row, cut, min_p[b] > 0.0f ? least : 0.0f, uniform[b], bins, answer, id);
+    }
+    if (threadIdx.x == 0) tokens[b] = token;
+}
