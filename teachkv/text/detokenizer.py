@@ -1,0 +1,74 @@
+"""Tokens to text, one at a time, never splitting a character."""
+
+import codecs
+from collections.abc import Sequence
+
+from teachkv.text.tokenizer import AnyTokenizer
+
+TAIL = (
+    8  # tokens of the prompt that can still hold bytes of an unfinished character: four bytes, with room for empty ones
+)
+
+
+class Detokenizer:
+    """Running text of one sequence.
+
+    `prompt_ids` is the context before the first token: with it the text goes on in mid-word, and in mid-character, as
+    the whole sequence decoded at once would; without it the first token starts a text.
+    """
+
+    def __init__(self, tokenizer: AnyTokenizer, prompt_ids: Sequence[int] = (), *, skip_special: bool = True) -> None:
+        self.tokenizer, self.skip_special = tokenizer, skip_special
+        self.utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self.strip = tokenizer.strips_first
+        if self.strip and any(self._bytes(token) for token in prompt_ids):
+            self.strip = 0
+        for token in prompt_ids[-TAIL:]:
+            self.utf8.decode(self._bytes(token))
+        self.carried = bool(self.utf8.getstate()[0])
+
+    def push(self, token: int) -> str:
+        """The characters that became complete. An ill-formed run of bytes gives one U+FFFD as soon as it is known to
+        be one.
+        """
+        # guard[whole-characters]: bytes go through one running decoder; a token decoded alone breaks characters apart
+        # origin: antonellof/ferrox#124
+        # mutant[whole-characters/each-token-alone]:
+        #   - text = self.utf8.decode(self._bytes(token))
+        #   + text = self._bytes(token).decode("utf-8", "replace")
+        # mutant[whole-characters/drops-invalid]:
+        #   - text = self.utf8.decode(self._bytes(token))
+        #   + text = self.utf8.decode(self._bytes(token)).replace("\ufffd", "")
+        text = self.utf8.decode(self._bytes(token))
+        return self._stripped(text)
+
+    def flush(self) -> str:
+        """What an unfinished character at the very end amounts to: one U+FFFD, or nothing."""
+        # guard[flush-bytes]: a text may end in mid-character, at any max_tokens; the rest is shown, not swallowed
+        # mutant[flush-bytes/forgotten]:
+        #   - return self._stripped(self.utf8.decode(b"", final=True))
+        #   + return ""
+        return self._stripped(self.utf8.decode(b"", final=True))
+
+    def _bytes(self, token: int) -> bytes:
+        if self.skip_special and self.tokenizer.is_special(token):
+            return b""
+        return self.tokenizer.token_bytes(token)
+
+    def _stripped(self, text: str) -> str:
+        if not text:
+            return text
+        if self.carried:
+            # The prompt's own unfinished character was none after all; its replacement belongs to the prompt.
+            self.carried, text = False, text.removeprefix("\ufffd")
+        spaces = len(text) - len(text.lstrip(" "))
+        # guard[first-space]: only the first token of a text loses its word-start space, not each piece of a stream
+        # origin: huggingface/tokenizers#1141
+        # mutant[first-space/every-piece]:
+        #   - text, self.strip = text[min(spaces, self.strip) :], 0
+        #   + text = text[min(spaces, self.strip) :]
+        # mutant[first-space/never]:
+        #   - text, self.strip = text[min(spaces, self.strip) :], 0
+        #   + text, self.strip = text, 0
+        text, self.strip = text[min(spaces, self.strip) :], 0
+        return text
