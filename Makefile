@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# mkdocs-material prints a notice about the next mkdocs; the version is pinned in pyproject.toml.
+export NO_MKDOCS_2_WARNING := 1
 BIN := $(VENV)/bin
 MODEL := smollm2
 
@@ -42,7 +44,9 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 # ---- what the README names
 
 demo: $(VENV)/.installed-base model
-	$(BIN)/teachkv generate $(MODEL) --file tools/demo_prompts.txt --max-tokens 48
+	$(BIN)/teachkv generate --model $(MODEL) --chat --temperature 0 --max-tokens 48 \
+	  "Hi!" "Name three primary colours." "What is a key-value cache? Answer in one sentence." \
+	  --file tools/demo/review.txt --file tools/demo/keeper.txt
 
 # Idempotent and quick once the model is cached; not a stamp, because the cache lies outside this folder.
 model: $(VENV)/.installed-base

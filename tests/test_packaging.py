@@ -80,7 +80,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_generates_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
     run = subprocess.run(
-        [str(installed / "teachkv"), "generate", "tiny", "hello", "--max-tokens", "4"],
+        [str(installed / "teachkv"), "generate", "--model", "tiny", "hello", "--max-tokens", "4"],
         cwd=tmp_path,
         env=clean_environment(),
         capture_output=True,

@@ -60,6 +60,11 @@ class PrefixCache:
         self._open: set[Hit[Block]] = set()
         self._lookups = self._asked = self._hit = 0
 
+    @property
+    def version(self) -> int:
+        """Changes whenever blocks come or go; while it stands still a look-up need not be repeated."""
+        return self._store.stored + self._store.evicted
+
     def match(self, tokens: Sequence[int], tags: Tags = NO_TAGS) -> Hit[Block]:
         """The longest stored beginning of `tokens` in full blocks, at most len(tokens) - 1 positions; pinned."""
         # guard[prefix-leaves-one]: a prompt that is found whole leaves no row to take the next token's logits from
@@ -95,9 +100,19 @@ class PrefixCache:
         self._open.discard(hit)
         self._store.unpin(hit.blocks)
 
-    def publish(self, tokens: Sequence[int], coverage: int, read_rows: ReadRows, tags: Tags = NO_TAGS) -> int:
+    def publish(
+        self,
+        tokens: Sequence[int],
+        coverage: int,
+        read_rows: ReadRows,
+        tags: Tags = NO_TAGS,
+        *,
+        limit: int | None = None,
+    ) -> int:
         """Store the full blocks of the first `coverage` tokens; returns how many are new.
 
+        coverage  positions that were computed; `read_rows` must show exactly these
+        limit     most positions to store of them (rotations beyond a length may not be shared); None = all
         Call it after the rows were computed. `read_rows` is asked only if something is new; what it raises goes
         through, and GeometryError is raised if its rows are not the live ones. Nothing is stored in either case.
         Fewer blocks are stored when the budget is full of pinned ones, and none when a ring has dropped positions.
@@ -109,6 +124,8 @@ class PrefixCache:
         #   - full = coverage // self.block_tokens
         #   + full = len(tokens) // self.block_tokens
         full = coverage // self.block_tokens
+        if limit is not None:
+            full = min(full, limit // self.block_tokens)
         path = self._walk(tokens, tags, full)
         known = len(path)
         if known == full:

@@ -44,6 +44,10 @@ class NaivePrefixCache:
         self._clock = self._lookups = self._asked = self._hit = 0
         self._stored = self._evicted = self._compared = 0
 
+    @property
+    def version(self) -> int:
+        return self._stored + self._evicted
+
     def match(self, tokens: Sequence[int], tags: Tags = NO_TAGS) -> Hit[Record]:
         """floor(min(longest common prefix, coverage, len - 1) / block) * block positions; pinned.
 
@@ -72,9 +76,17 @@ class NaivePrefixCache:
                 record.pins -= 1
                 record.used = self._clock
 
-    def publish(self, tokens: Sequence[int], coverage: int, read_rows: ReadRows, tags: Tags = NO_TAGS) -> int:
+    def publish(
+        self,
+        tokens: Sequence[int],
+        coverage: int,
+        read_rows: ReadRows,
+        tags: Tags = NO_TAGS,
+        *,
+        limit: int | None = None,
+    ) -> int:
         check_coverage(coverage, len(tokens))
-        full = coverage // self.block_tokens * self.block_tokens
+        full = min(coverage, coverage if limit is None else limit) // self.block_tokens * self.block_tokens
         path = self._path(tokens[:full], tags)
         self._clock += 1
         if len(path) * self.block_tokens == full:

@@ -1,7 +1,7 @@
 """How long a hit is: floor(min(longest common prefix, coverage, len - 1) / block) * block."""
 
 import pytest
-from prefix_rows import check_inside, hit_length, live, store, stored_blocks
+from prefix_rows import POSITION_BYTES, check_inside, hit_length, live, store, stored_blocks
 
 from teachkv.errors import OptionError, PrefixCacheError
 from teachkv.prefix import PrefixCache, Tags
@@ -146,3 +146,27 @@ def test_counts_tell_how_much_was_saved() -> None:
     hit_length(prefix, [7, 7])
     stats = prefix.stats()
     assert (stats.lookups, stats.asked_tokens, stats.hit_tokens, stats.stored_blocks) == (2, 11, 8, 2)
+
+
+@pytest.mark.parametrize(("limit", "stored"), [(None, 12), (12, 12), (11, 8), (3, 0), (0, 0), (99, 12)])
+def test_positions_beyond_a_limit_are_not_shared(limit: int | None, stored: int) -> None:
+    # The reader shows all that was computed; only the beginning may be stored.
+    prefix, tokens = cache(), list(range(13))
+    prefix.publish(tokens, 12, lambda: live(tokens, 12), limit=limit)
+    assert hit_length(prefix, tokens) == stored
+
+
+def test_the_version_changes_with_the_content_and_only_then() -> None:
+    prefix = PrefixCache(1, 2 * POSITION_BYTES, b"model")
+    versions = [prefix.version]
+    for action in (
+        lambda: store(prefix, [1, 2], coverage=2),
+        lambda: store(prefix, [3], coverage=1),
+        lambda: prefix.clear(),
+    ):
+        action()
+        versions.append(prefix.version)
+    assert len(set(versions)) == 4
+    hit_length(prefix, [1, 2, 3])
+    store(prefix, [], coverage=0)
+    assert prefix.version == versions[-1]

@@ -31,7 +31,11 @@ class CacheAndTwin(RuleBasedStateMachine):
     @rule(tokens=Tokens, tags=AnyTags, data=st.data())
     def publish(self, tokens: list[int], tags: Tags, data: st.DataObject) -> None:
         coverage = data.draw(st.integers(0, len(tokens)))
-        stored = [cache.publish(tokens, coverage, lambda: live(tokens, coverage, tags), tags) for cache in self.all]
+        limit = data.draw(st.none() | st.integers(0, 10))
+        stored = [
+            cache.publish(tokens, coverage, lambda: live(tokens, coverage, tags), tags, limit=limit)
+            for cache in self.all
+        ]
         assert stored[0] == stored[1] == stored[2]
 
     @rule(tokens=Tokens, tags=AnyTags, keep=st.booleans())
@@ -71,6 +75,7 @@ class CacheAndTwin(RuleBasedStateMachine):
             return
         stats = [replace(cache.stats(), compared=0) for cache in self.all]
         assert stats[0] == stats[1] == stats[2]
+        assert self.cache.version == self.hostile.version == self.twin.version
         records = sorted((record.tokens, record.pins) for record in self.twin._records)
         for cache in (self.cache, self.hostile):
             assert sorted((path_to(block), block.pins) for block in stored_blocks(cache)) == records
