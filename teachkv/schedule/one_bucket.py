@@ -94,7 +94,7 @@ def _admitted(state: QueueState, limits: Limits) -> tuple[list[Entry], bool]:
 
 
 def _started(chosen: list[Entry], limits: Limits) -> list[Entry]:
-    """Prompts let in one pass after another may have piled up in one bucket: the first come run, the rest keep waiting."""
+    """Prompts let in one pass after another may pile up in one bucket: the first come run, the rest keep waiting."""
     # guard[cap-step]: a cap on admission alone lets a starved bucket grow without limit
     # mutant[cap-step/ignored]:
     #   - return chosen[: limits.prefill_max_seqs or None]

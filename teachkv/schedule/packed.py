@@ -31,25 +31,29 @@ class Packed:
 
     def plan(self, state: QueueState) -> Plan:
         short = shortage(state, self.limits)
-        gone = {entry.id for entry in short.gone}
-        newcomers = admissible(state, self.limits) if not short.gone else iter(())
-        inside = [entry for entry in state.prefilling if entry.id not in gone]
-        waiting = len(state.prefilling) + len(state.fresh) + len(state.returning)
-        shares = share(inside, newcomers, self.limits.max_num_batched_tokens, others=waiting > 1)
-        decode, reason = self._decode(state, short)
+        decode, reason, alone = self._decode(state, short)
+        shares = [] if alone else self._prefill(state, short)
         admitted = [entry for entry, _ in shares if entry.phase == "waiting"]
         prefill = tuple(_chunk(entry, count) for entry, count in shares)
         return write_plan(
             state, short, admitted, decode, prefill, reason if decode or prefill else "nothing can run", ()
         )
 
-    def _decode(self, state: QueueState, short: Shortage) -> tuple[tuple[int, ...], str]:
+    def _decode(self, state: QueueState, short: Shortage) -> tuple[tuple[int, ...], str, bool]:
+        """Rows, why they, and whether they were refused in company, so that nothing at all may run beside them."""
         buckets = [found for found in contenders(state, (), short.gone) if found.key.kind == "decode"]
         if not buckets:
-            return (), "prompts only"
+            return (), "prompts only", False
         chosen = min(buckets, key=by_wait)
         rows = tuple(entry.id for entry in members(state, chosen.key, (), short.gone))
-        return rows, "every decoder" if len(buckets) == 1 else f"longest wait: {chosen.key}"
+        return rows, "every decoder" if len(buckets) == 1 else f"longest wait: {chosen.key}", chosen.key.alone >= 0
+
+    def _prefill(self, state: QueueState, short: Shortage) -> list[tuple[Entry, int]]:
+        gone = {entry.id for entry in short.gone}
+        newcomers = iter(()) if gone else admissible(state, self.limits)
+        inside = [entry for entry in state.prefilling if entry.id not in gone]
+        waiting = len(state.prefilling) + len(state.fresh) + len(state.returning)
+        return share(inside, newcomers, self.limits.max_num_batched_tokens, others=waiting > 1)
 
 
 def share(inside: Iterable[Entry], newcomers: Iterator[Entry], budget: int, others: bool) -> list[tuple[Entry, int]]:

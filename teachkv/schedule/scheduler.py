@@ -134,22 +134,23 @@ class Scheduler:
         state.come_back(entry)
 
     def refused(self, plan: Plan, part: Part | None = None) -> tuple[int, ...]:
-        """The caches could not form this plan's batch; `part` says which one, where the plan has two.
+        """The caches could not form this plan's batch; `part` says which one (None with two parts: decode is blamed).
 
         Its rows run by exact length from now on; rows refused at equal length run alone. Returns the ids refused
         alone, which nothing can help: the engine ends them. So the same plan never comes twice.
         """
-        if part is None and plan.decode and plan.prefill:
-            raise SchedulerError(f"scheduler: plan of step {plan.step} has two parts; say which one was refused")
-        parts = {"decode": plan.decode, "prefill": tuple(chunk.id for chunk in plan.prefill)}
-        rows = parts[part or ("prefill" if plan.prefill else "decode")]
+        blamed = part or ("decode" if plan.decode else "prefill")
+        rows = plan.decode if blamed == "decode" else tuple(chunk.id for chunk in plan.prefill)
         self.state.noted = ("exact",)
-        return self._separate([self.state.entries[id] for id in rows if id in self.state.entries])
+        entries = [self.state.entries[id] for id in rows if id in self.state.entries]
+        certain = part is not None or not (plan.decode and plan.prefill)
+        if certain and len(entries) == 1:
+            return rows
+        self._separate(entries)
+        return ()
 
-    def _separate(self, entries: list[Entry]) -> tuple[int, ...]:
-        if len(entries) < 2:
-            return tuple(entry.id for entry in entries)
-        mixed = entries[0].phase == "decode" and len({entry.tokens for entry in entries}) > 1
+    def _separate(self, entries: list[Entry]) -> None:
+        mixed = len({entry.tokens for entry in entries}) > 1 and entries[0].phase == "decode"
         for entry in entries:
             self.state.unplace(entry)
             # guard[refused]: a plan that was refused comes back in smaller parts, or the engine would spin on it
@@ -161,7 +162,6 @@ class Scheduler:
             #   + entry.level = EXACT
             entry.level = EXACT if mixed else ALONE
             self.state.place(entry)
-        return ()
 
     def counts(self) -> tuple[int, int, int]:
         """(running, waiting, resident): in the last plan and still here; all others; holding KV."""

@@ -137,6 +137,8 @@ def packed_twin(snap: Snapshot, limits: Limits) -> Plan:
     line = [row for row in room.seated if row.phase == "prefill"] + room.newcomers
     if line and line[0].level != TOGETHER:
         line = line[:1]
+    if decode and shared(decode[0], limits)[3] >= 0:
+        line = []
     line = [row for row in line if row.level == TOGETHER or row is line[0]]
 
     budget = limits.max_num_batched_tokens

@@ -85,7 +85,8 @@ class Traffic:
         part = None
         if plan.ids and self.pick(0, 9) == 0:
             part = self.data.draw(st.sampled_from([p for p in ("decode", "prefill") if getattr(plan, p)]))
-            for id in self.scheduler.refused(plan, part):
+            told = part if self.pick(0, 1) else None
+            for id in self.scheduler.refused(plan, told):
                 self.finish(id)
         for chunk in plan.prefill if part != "prefill" else ():
             self.scheduler.computed(chunk.id, chunk.count)
