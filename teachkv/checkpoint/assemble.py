@@ -18,6 +18,7 @@ def assemble(config: ModelConfig, store: Store) -> tuple[ModelConfig, ModelWeigh
     """(config with the tying settled, weights, report). Raises CheckpointError naming file and tensor."""
     wanted = list(expected(config, store.style))
     head = wanted[-1]
+    _check_dtypes(store, wanted)
     tied, tie_notes = _settle_tying(config, store, wanted[0], head)
     if tied:
         wanted.pop()
@@ -76,6 +77,15 @@ def _same(one: Stored, other: Stored) -> bool:
     return all(
         np.array_equal(left[at : at + step], right[at : at + step], equal_nan=True) for at in range(0, left.size, step)
     )
+
+
+def _check_dtypes(store: Store, wanted: list[Expected]) -> None:
+    """The types of all wanted tensors, before the first is turned into float32."""
+    for item in wanted:
+        stored = store.tensors.get(item.name)
+        if stored is not None and stored.dtype not in store.readable:
+            known = ", ".join(store.readable)
+            raise CheckpointError(f"{stored.file}: tensor {item.name!r} is {stored.dtype}; weights must be {known}")
 
 
 def _check(config: ModelConfig, store: Store, wanted: list[Expected]) -> None:

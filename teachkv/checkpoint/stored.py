@@ -27,4 +27,5 @@ class Store:
     tensors: Mapping[str, Stored]
     files: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ("F32", "F16", "BF16")  # dtypes that `fetch` can turn into float32
     advice: str = "fetch the model again"
