@@ -25,8 +25,8 @@ from teachkv.mutate.swap import LiveFunctions, Plan, RanBefore, make_plan
 from teachkv.mutate.task import Task
 from teachkv.mutate.verdicts import Controls, MutantResult
 
-FLOOR = 3.0  # seconds that any child gets beyond its share
-COLD_START = 15.0  # and a fresh interpreter beyond that
+FLOOR = 0.3  # seconds that any child is thought to need besides its tests
+COLD_START = 1.5  # and a fresh interpreter besides that; both times the timeout factor
 
 
 class Campaign:
@@ -87,11 +87,13 @@ class Campaign:
         """A task for these tests under the mutant, with a budget from their times without it."""
         plan = self.plans[mutant.id]
         assert isinstance(plan, Plan)
-        budget = self.budget(nodeids) + (COLD_START if plan.cold or self.spawns_because else 0.0)
-        return Task(mutant.id, nodeids, budget, plan, noop, False, bool(plan.cold), stop_at)
+        cold = bool(plan.cold)
+        return Task(mutant.id, nodeids, self.budget(nodeids, cold), plan, noop, cold=cold, stop_at=stop_at)
 
-    def budget(self, nodeids: list[str]) -> float:
-        return FLOOR + float(self.option.mutate_timeout_factor) * self.baseline.seconds(nodeids)
+    def budget(self, nodeids: list[str], cold: bool = False) -> float:
+        """Seconds for a child that runs these tests."""
+        start = FLOOR + (COLD_START if cold or self.spawns_because else 0.0)
+        return float(self.option.mutate_timeout_factor) * (start + self.baseline.seconds(nodeids))
 
     def _noop(self) -> None:
         """Second baseline pass: each claimed killer alone, its functions swapped for the same code; then the rest."""
@@ -145,7 +147,7 @@ class Campaign:
         for how, tasks in canary_tasks(self):
             killed = ""
             for result in self.pool.run(tasks):
-                if result.answer and any(test.kills for test in result.answer.tests):
+                if result.answer and (result.answer.stage == "collect" or any(t.failed for t in result.answer.tests)):
                     killed = result.task.nodeids[0]
                     break
             if killed:

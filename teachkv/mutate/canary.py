@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teachkv.mutate.place import Span
+from teachkv.mutate.swap import Plan
 from teachkv.mutate.task import KILL, Task
 
 if TYPE_CHECKING:
@@ -17,25 +20,22 @@ TRIES = 5
 
 def canary_tasks(campaign: Campaign) -> list[tuple[str, list[Task]]]:
     """For each way of applying that this run uses, up to five tests with a canary on their path."""
-    wanted: dict[str, list[Task]] = {}
+    cold = [bool(plan.cold or campaign.spawns_because) for plan in campaign.plans.values() if isinstance(plan, Plan)]
+    ways = [how for how, used in (("hot", not all(cold)), ("cold", any(cold))) if used]
+    found = {how: list(islice(_tasks(campaign, how == "cold"), TRIES)) for how in ways}
+    return [(how, tasks) for how, tasks in found.items() if tasks]
+
+
+def _tasks(campaign: Campaign, cold: bool) -> Iterator[Task]:
     for mutant in campaign.mutants:
-        plan = campaign.plans[mutant.id]
         span = campaign.spans[mutant.id]
-        reaching = campaign.baseline.reaching(mutant.id, span)
-        if isinstance(plan, SyntaxError) or not reaching:
+        reaching = campaign.baseline.reaching(mutant.id, span)[:1]
+        text = plant(span) if reaching else None
+        if text is None:
             continue
-        how = "cold" if plan.cold or campaign.spawns_because else "hot"
-        text = plant(span)
-        if text is None or len(wanted.get(how, [])) >= TRIES:
-            continue
-        planted = campaign.plan_texts({span.path: text})
-        if how == "hot" and planted.cold:
-            continue
-        planted.cold = planted.cold or plan.cold
-        budget = campaign.budget(reaching[:1]) + (15.0 if how == "cold" else 0.0)
-        task = Task("canary", reaching[:1], budget, planted, cold=how == "cold", stop_at=KILL)
-        wanted.setdefault(how, []).append(task)
-    return list(wanted.items())
+        plan = campaign.plan_texts({span.path: text})
+        if cold or not plan.cold:
+            yield Task("canary", reaching, campaign.budget(reaching, cold), plan, cold=cold, stop_at=KILL)
 
 
 def plant(span: Span) -> str | None:

@@ -29,8 +29,8 @@ class TestOutcome:
     shared: tuple[str, ...] = ()
 
     @property
-    def kills(self) -> bool:
-        return self.outcome in (ASSERTION, RAISE)
+    def failed(self) -> bool:
+        return self.outcome in (ASSERTION, RAISE, SETUP)
 
     def to_data(self) -> dict[str, Any]:
         return asdict(self)

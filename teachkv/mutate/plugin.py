@@ -41,6 +41,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             registry, args = registry_of(early_config), list(early_config.invocation_params.args)
             restart.run_with_mutant(registry, option.mutate_with, args)
         if option.mutate and "task" not in restart.boot_spec():
+            check_options(option)
+            check_kinds(option.mutate_report)
             restart.run_single_threaded()
             early_config.stash[RUN] = Run(registry_of(early_config))
             early_config.stash[RUN].ran.start()
@@ -54,7 +56,6 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
         check_kinds(config.option.mutate_report)
     if config.option.mutate:
         take_over_workers(config.option)
-        settle_hypothesis()
     return (yield)
 
 
@@ -79,6 +80,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     option, spec = config.option, restart.boot_spec()
+    if option.mutate:
+        settle_hypothesis(session.items)
     if "task" in spec:
         registry = registry_of(config)
         spans = {mutant.id: registry.span(mutant) for mutant in registry.mutants.values()}

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+ATTRIBUTE = "_hypothesis_internal_use_settings"
 
 
-def settle_hypothesis() -> None:
-    """Makes a profile out of the current one and loads it, before any test module creates its settings."""
-    if importlib.util.find_spec("hypothesis") is None:
+def settle_hypothesis(items: Iterable[pytest.Item]) -> None:
+    """Changes the settings of the collected tests, so that no profile and no `@settings` comes in between."""
+    if "hypothesis" not in sys.modules:
         return
-    from hypothesis import HealthCheck, Phase, settings
+    from hypothesis import Phase, settings
 
-    settings.register_profile(
-        "teachkv-mutate",
-        parent=settings(),
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
-    settings.load_profile("teachkv-mutate")
+    for item in items:
+        function = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+        current = getattr(function, ATTRIBUTE, None)
+        if current is not None:
+            phases = tuple(phase for phase in current.phases if phase in (Phase.explicit, Phase.generate))
+            calm = settings(current, derandomize=True, database=None, deadline=None, phases=phases)
+            setattr(function, ATTRIBUTE, calm)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -44,11 +45,16 @@ class Done:
     code: int
     text: str
 
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def result(self, mutant: str) -> dict[str, Any]:
+        """The JSON report's entry of a mutant."""
+        found = [result for result in self.report["results"] if result["id"] == mutant]
+        assert len(found) == 1, self.text
+        return dict(found[0])
+
     def verdict(self, mutant: str) -> str:
-        """The verdict that the terminal report gives for a mutant."""
-        found = re.search(rf"^\s*{re.escape(mutant)}\s+(\S+)", self.text, re.MULTILINE)
-        assert found, self.text
-        return found.group(1)
+        return str(self.result(mutant)["verdict"])
 
 
 class Project:
@@ -65,16 +71,28 @@ class Project:
         path.write_text(dedent(text).lstrip("\n"))
         return path
 
-    def pytest(self, *args: str, **env: str) -> Done:
-        """Runs pytest here with the plugin, as a user would."""
+    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
+        """Starts pytest here with the plugin, as a user would."""
         known = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "TEACHKV", "COV"))}
         path = os.pathsep.join([str(self.root), str(ROOT)])
         command = [sys.executable, "-m", "pytest", "-p", "teachkv.mutate.plugin", "-p", "no:cacheprovider", *args]
-        done = subprocess.run(
+        return subprocess.Popen(
             command, cwd=self.root, env={**known, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **env},
-            capture_output=True, text=True, timeout=60, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        return Done(done.returncode, done.stdout + done.stderr)
+
+    def pytest(self, *args: str, **env: str) -> Done:
+        """Runs pytest here to its end."""
+        with self.start(*args, **env) as process:
+            text = process.communicate(timeout=60)[0]
+        return Done(process.returncode, text)
+
+    def mutate(self, *args: str, **env: str) -> Done:
+        """Runs `pytest --mutate` here and reads its JSON report, if it wrote one."""
+        path = self.root / "report.json"
+        done = self.pytest("--mutate", "--mutate-report=term-missing", f"--mutate-report=json:{path}", *args, **env)
+        done.report = json.loads(path.read_text()) if path.exists() else {}
+        return done
 
 
 @pytest.fixture
@@ -89,3 +107,9 @@ def toy(project: Project) -> Project:
     project.write("toy/core.py", TOY)
     project.write("tests/test_toy.py", TESTS)
     return project
+
+
+@pytest.fixture(scope="session")
+def project_type() -> type[Project]:
+    """For fixtures of a wider scope than `project`."""
+    return Project
