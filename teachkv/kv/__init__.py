@@ -1,6 +1,7 @@
 """KV storage: slots of one sequence, and the caches that batch them."""
 
 from teachkv.kv.batch_cache import BatchCache, CacheStats, LiveLayer, LiveRows
+from teachkv.kv.incremental import IncrementalBatchCache
 from teachkv.kv.rebuild import RebuildBatchCache
 from teachkv.kv.spec import CacheSpec
 from teachkv.kv.view import CacheView, Geometry, LayerView
@@ -11,6 +12,7 @@ __all__ = [
     "CacheStats",
     "CacheView",
     "Geometry",
+    "IncrementalBatchCache",
     "LayerView",
     "LiveLayer",
     "LiveRows",

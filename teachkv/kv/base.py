@@ -106,6 +106,8 @@ class CacheBase:
 
     def _refuse_width(self, lengths: Sequence[int], width: int) -> None:
         """Several columns per row (speculation) may not fit behind the longest row, or not suit the model at all."""
+        if min(lengths) < 1:
+            raise GeometryError(f"row {lengths.index(min(lengths))} has nothing computed yet; it needs a prompt step")
         if max(lengths) + width > self.spec.maximum:
             reason = f"{width} columns behind the longest row leave the maximum of {self.spec.maximum}"
             raise PlanRefused(reason, layer=0, row=lengths.index(max(lengths)), lengths=lengths)

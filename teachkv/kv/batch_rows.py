@@ -1,0 +1,168 @@
+"""The batch of the incremental cache: rows at their columns, and the moves that change them.
+
+Letters: B rows of the cohort, R buffer rows, C columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teachkv.errors import GeometryError
+from teachkv.kv.columns import ColumnPlan
+from teachkv.kv.geometry import int_array, make_geometry
+from teachkv.kv.memory import Memory, Move
+from teachkv.kv.row_buffers import Arrays, RowBuffers, row_block
+from teachkv.kv.seat import Cohort, Seat
+from teachkv.kv.spec import CacheSpec, ring_columns
+from teachkv.kv.stage_pool import StagePool
+from teachkv.kv.view import Geometry, IntArray
+
+
+class BatchRows:
+    """All layers of the seated sequences. `preallocated` = (rows, columns) is made once and kept: no buffer moves."""
+
+    def __init__(self, memory: Memory, spec: CacheSpec, preallocated: tuple[int, int] | None) -> None:
+        self.memory, self.spec, self.preallocated = memory, spec, preallocated
+        self.buffers = self._fresh()
+        self.cohort = Cohort()
+
+    def _fresh(self) -> RowBuffers:
+        return RowBuffers(self.memory, self.spec, range(self.spec.layers), *(self.preallocated or (0, 0)))
+
+    def lacks_rows(self, joining: int) -> bool:
+        return joining > len(self.buffers.free)
+
+    def form(
+        self, members: dict[int, Seat], seated: Sequence[Seat], plan: ColumnPlan, pool: StagePool, epoch: int
+    ) -> bool:
+        """Make `members` the cohort. True if any row was moved; those carry the new `epoch`.
+
+        Only the first line can fail (for want of memory); it changes nothing.
+        """
+        rows, columns = self._size(members, seated, plan)
+        made = self.buffers.prepare(rows, columns) if (rows, columns) != self._held() else None
+        for seat in seated:
+            if seat.cohort is not None:
+                seat.park()
+        if made is not None:
+            self._replace(made, rows, columns, members, seated, plan.stored_len)
+        moved = [seat for seat in members.values() if seat.staged or seat.lead_pad != plan.stored_len - seat.length]
+        self._shift([seat for seat in moved if not seat.staged], plan.stored_len)
+        self._seat([seat for seat in moved if seat.staged], plan.stored_len, pool)
+        for seat in seated if made is not None else moved:
+            seat.epoch = epoch
+        self.cohort.stored_len, self.cohort.members = plan.stored_len, dict(members)
+        for seat in members.values():
+            seat.cohort = self.cohort
+        return bool(moved) or made is not None
+
+    def reserve_rings(self, width: int) -> bool:
+        """A ring without room for `width` columns moves its last w to the front. True if one did."""
+        moved = False
+        for ring in (kind for kind in self.spec.kinds() if kind is not None):
+            full = [s for s in self.cohort.members.values() if s.ring_end[ring] + width > ring_columns(ring)]
+            moves = [Move(s.row or 0, s.ring_end[ring] - ring, s.row or 0, 0, ring) for s in full]
+            self.buffers.move(ring, moves)
+            for seat in full:
+                seat.ring_end[ring] = ring
+            moved = moved or bool(full)
+        return moved
+
+    def geometry(self, kind: int | None, seats: Sequence[Seat], counts: IntArray) -> Geometry:
+        """What attention may read in layers of a kind, with room for counts[b] new columns in row b."""
+        row = int_array([seat.row or 0 for seat in seats])
+        if kind is not None:
+            end = int_array([seat.ring_end[kind] for seat in seats])
+            return make_geometry(row, end - int_array([seat.length for seat in seats]), end, counts)
+        end = int_array([seat.end for seat in seats])
+        return make_geometry(row, int_array([seat.lead_pad for seat in seats]), end, counts)
+
+    def commit(self, seats: Sequence[Seat], counts: Sequence[int], kept: Sequence[int], epoch: int) -> bool:
+        """Row b keeps kept[b]; runs that fell behind move right to the new common end. True if one did."""
+        most, end, moves = max(kept), self.cohort.stored_len, []
+        for seat, written, stays in zip(seats, counts, kept, strict=True):
+            lag, row = most - stays, seat.row or 0
+            if lag:
+                moves.append(Move(row, seat.lead_pad, row, seat.lead_pad + lag, seat.length + stays))
+            self.buffers.kill(None, row, end + stays, end + written)
+            seat.ring_end = {width: stop + stays for width, stop in seat.ring_end.items()}
+        self.buffers.move(None, moves)
+        self.cohort.stored_len += most
+        for seat, stays in zip(seats, kept, strict=True):
+            # guard[commit]: a row that kept fewer ends where the others end, so its dead prefix grows by its lag
+            # mutant[commit/pad-not-grown]:
+            #   - seat.lead_pad += most - stays
+            #   + pass
+            seat.lead_pad += most - stays
+            seat.epoch = epoch if stays < most else seat.epoch
+        return bool(moves)
+
+    def release(self, seat: Seat) -> None:
+        """Free the seat's row, and the buffers with the last one."""
+        if seat.cohort is not None:
+            seat.park()
+            self.cohort.members = {i: member for i, member in self.cohort.members.items() if member is not seat}
+        self.buffers.give(seat.row or 0)
+        seat.row, seat.ring_end = None, {}
+        if not self.buffers.used and not self.preallocated:
+            self.buffers = self._fresh()
+
+    def _held(self) -> tuple[int, int]:
+        return self.buffers.rows, self.buffers.columns
+
+    def _size(self, members: dict[int, Seat], seated: Sequence[Seat], plan: ColumnPlan) -> tuple[int, int]:
+        """(rows, columns) the buffers must have. Whenever they are made anew they are cut to what is needed now."""
+        needed = len(seated) + sum(seat.staged for seat in members.values())
+        if self.preallocated and needed > self.preallocated[0]:
+            raise GeometryError(f"{needed} sequences do not fit the {self.preallocated[0]} rows allocated at start")
+        if needed <= self.buffers.rows and plan.columns <= self.buffers.columns:
+            return self._held()
+        return row_block(needed), max(plan.columns, *(seat.length for seat in seated), 0)
+
+    def _replace(
+        self,
+        made: Arrays,
+        rows: int,
+        columns: int,
+        members: dict[int, Seat],
+        seated: Sequence[Seat],
+        stored_len: int,
+    ) -> None:
+        """Use the new buffers. All is copied once anyway, so members go to their final columns in the same copy."""
+        inside, moves = set(map(id, members.values())), {kind: list[Move]() for kind in self.spec.kinds()}
+        placed = []
+        for new, seat in enumerate(seated):
+            start = stored_len - seat.length if id(seat) in inside else seat.lead_pad if seat.end <= columns else 0
+            moves.setdefault(None, []).append(Move(seat.row or 0, seat.lead_pad, new, start, seat.length))
+            for width, stop in seat.ring_end.items():
+                moves[width].append(Move(seat.row or 0, 0, new, 0, stop))
+            placed.append(start)
+        self.buffers.adopt(made, rows, columns, moves)
+        for new, (seat, start) in enumerate(zip(seated, placed, strict=True)):
+            seat.row, seat.lead_pad, seat.own_end = new, start, start + seat.length
+
+    def _shift(self, seats: Sequence[Seat], stored_len: int) -> None:
+        """Seated rows move within their row until their run ends at stored_len."""
+        self.buffers.move(
+            None, [Move(s.row or 0, s.lead_pad, s.row or 0, stored_len - s.length, s.length) for s in seats]
+        )
+        for seat in seats:
+            seat.lead_pad, seat.own_end = stored_len - seat.length, stored_len
+
+    def _seat(self, seats: Sequence[Seat], stored_len: int, pool: StagePool) -> None:
+        """Staged rows are copied to free rows, so that their run ends at stored_len; their staging is given back."""
+        rows = [self.buffers.take() for _ in seats]
+        moves = [
+            Move(seat.row or 0, 0, row, stored_len - seat.length, seat.length)
+            for seat, row in zip(seats, rows, strict=True)
+        ]
+        self.buffers.move(None, moves, pool.buffers)
+        for seat, row in zip(seats, rows, strict=True):
+            for layer, slot in seat.ring_slots.items():
+                for source, buffer in zip((slot.k, slot.v), self.buffers.arrays[layer], strict=True):
+                    if source is not None:
+                        self.memory.move(source[None], buffer, [Move(0, slot.start, row, 0, slot.stored)])
+                seat.ring_end[slot.width] = slot.stored
+            pool.release(seat)
+            seat.row, seat.staged = row, False
+            seat.lead_pad, seat.own_end = stored_len - seat.length, stored_len

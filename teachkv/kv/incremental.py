@@ -1,0 +1,270 @@
+"""The batch kept in place: rows join, leave and are shifted where they lie; a change costs what it changes.
+
+    join      copy a staged row's L columns to [stored_len - L, stored_len)          O(L)
+    leave     mark the row free (drop), or leave it where it is (park)               O(1)
+    realign   a row longer than stored_len joins: shift all rows right               logged, counted, bounded
+    compact   columns used up: shift all rows left by the smallest lead pad          logged, counted, bounded
+
+Ring layers refuse raggedness, so their cohorts have one length and nothing is ever aligned in them: each row keeps
+its own ring, with its own end, and a full ring moves its last w columns to the front. That is the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from teachkv.errors import GeometryError, SlotError
+from teachkv.kv.align import (
+    batch_can_be_ragged,
+    ensure_uniform_batch_cache_lens,
+    front_align_would_succeed,
+)
+from teachkv.kv.base import CacheBase, OpenPart
+from teachkv.kv.batch_cache import CacheStats, LiveLayer, LiveRows, checked_counts, checked_kept
+from teachkv.kv.batch_rows import BatchRows
+from teachkv.kv.budget import batch_columns, rectangle_bytes, staging_columns
+from teachkv.kv.clone import unalignable
+from teachkv.kv.columns import ColumnPlan, plan_columns
+from teachkv.kv.geometry import int_array, runs
+from teachkv.kv.memory import MemoryOps
+from teachkv.kv.row_buffers import row_block
+from teachkv.kv.seat import Seat
+from teachkv.kv.slots import SequenceRows, Slot
+from teachkv.kv.spec import CacheSpec
+from teachkv.kv.stage_pool import StagePool
+from teachkv.kv.view import CacheView, IntArray, LayerView
+
+
+class IncrementalBatchCache(CacheBase):
+    """A `BatchCache` in place. `rows`: allocate that many rows of the maximum width at once and never move them."""
+
+    def __init__(self, spec: CacheSpec, ops: MemoryOps, *, rows: int | None = None, poison: bool | None = None) -> None:
+        super().__init__(spec, ops, poison=poison)
+        self.batch = BatchRows(self.memory, spec, None if rows is None else (rows, spec.maximum))
+        self.pool = StagePool(self.memory, spec)
+        self._seats: dict[int, Seat] = {}
+
+    def add(self, request_id: int) -> None:
+        """Make room for a sequence of length 0."""
+        if request_id in self._seats:
+            raise GeometryError(f"sequence {request_id} is already in the cache")
+        self._seats[request_id] = Seat(epoch=self.geometry_epoch)
+
+    def drop(self, request_id: int) -> None:
+        """Forget a sequence; its row is free at once."""
+        seat = self._get(request_id)
+        self._check_open([request_id], "change")
+        if not seat.staged:
+            self._note(f"leave id={request_id}")
+        (self.pool if seat.staged else self.batch).release(seat)
+        del self._seats[request_id]
+
+    def length(self, request_id: int) -> int:
+        """Positions computed so far."""
+        return self._get(request_id).length
+
+    def truncate(self, request_id: int, n: int) -> None:
+        """Forget the positions from n on: the run ends earlier, so the row parks until it is aligned again."""
+        seat = self._get(request_id)
+        self._check_open([request_id], "change")
+        length = seat.length
+        if not 0 <= n <= length:
+            raise SlotError(f"a sequence of {length} positions cannot be set to {n}")
+        # guard[ring-rows-rollback]: a row in place must refuse what its slot would refuse
+        # mutant[ring-rows-rollback/removed]:
+        #   - if n < length and any(ring is not None and length > ring for ring in self.spec.rings):
+        #   + if False:
+        if n < length and any(ring is not None and length > ring for ring in self.spec.rings):
+            raise SlotError(f"a ring that dropped some of {length} positions cannot roll back to {n}")
+        if n < length:
+            self._cut(request_id, seat, length - n)
+
+    def load_rows(self, request_id: int, rows: LiveRows) -> None:
+        """Give an empty sequence rows that were computed before."""
+        seat = self._get(request_id)
+        if seat.row is not None:
+            raise GeometryError(f"sequence {request_id} already holds {seat.length} positions")
+        self._check_loadable(rows)
+        staged = self._staged()
+        self.pool.reserve(staged, {len(staged): rows.length}, [seat])
+        self.pool.load(seat, rows)
+
+    def open_prefill(self, ids: Sequence[int], counts: Sequence[int]) -> CacheView:
+        """B prompts, counts[b] tokens each, in their rows of staging. Raises RowAtMaximum."""
+        members, tokens = checked_counts(ids, counts)
+        self._check_open(members, "prefill")
+        seats = [self._get(member) for member in members]
+        self._refuse_full_rows([seat.length for seat in seats], tokens)
+        for member, seat in zip(members, seats, strict=True):
+            if not seat.staged:
+                self._unseat(member, seat)
+        staged = self._staged()
+        everyone = [*staged, *(seat for seat in seats if seat.row is None)]
+        wanted = {id(seat): seat.end + count for seat, count in zip(seats, tokens, strict=True)}
+        ends = {i: wanted[id(seat)] for i, seat in enumerate(everyone) if id(seat) in wanted}
+        self.pool.reserve(staged, ends, everyone[len(staged) :])
+        rings = self.pool.stage_rings(seats, tokens)
+        return self._opened(OpenPart("prefill", members, tokens, rings), self.pool.views(seats, tokens, rings))
+
+    def open_decode(self, ids: Sequence[int], counts: Sequence[int] | None = None) -> CacheView:
+        """B rows behind one append column. Raises PlanRefused, RowAtMaximum; every row is then as it was."""
+        members, tokens = checked_counts(ids, counts)
+        self._check_open(members, "decode")
+        seats = {member: self._get(member) for member in members}
+        lengths, width = [seat.length for seat in seats.values()], max(tokens)
+        self._refuse_full_rows(lengths, tokens)
+        self._refuse_width(lengths, width)
+        cohort = self.batch.cohort
+        if set(members) != set(cohort.members) or cohort.stored_len + width > self.batch.buffers.columns:
+            self._form(seats, lengths, width)
+        if self.batch.reserve_rings(width):
+            self.geometry_epoch += 1
+        rows = list(seats.values())
+        shared = {kind: self.batch.geometry(kind, rows, int_array(tokens)) for kind in self.spec.kinds()}
+        arrays = self.batch.buffers.arrays
+        layers = tuple(LayerView(*arrays[layer], shared[ring]) for layer, ring in enumerate(self.spec.rings))
+        return self._opened(OpenPart("decode", members, tokens), layers)
+
+    def close(self, view: CacheView, kept: Sequence[int] | None = None) -> None:
+        """Row b keeps the first kept[b] tokens (default: all); rows that keep fewer move up to the common end."""
+        part = self._take_open(view)
+        kept = checked_kept(part.counts, kept)
+        seats = [self._get(member) for member in part.ids]
+        if part.kind == "prefill":
+            self.pool.commit(seats, part.counts, kept, part.staged)
+        elif self.batch.commit(seats, part.counts, kept, self.geometry_epoch + 1):
+            self.geometry_epoch += 1
+            self._note(f"commit rows={len(seats)} kept={min(kept)}..{max(kept)}")
+
+    def live_rows(self, request_id: int, epoch: int | None = None) -> LiveRows:
+        """Owned copies of the live rows. Raises GeometryError if they moved after `epoch`."""
+        seat = self._get(request_id)
+        self._check_epoch(request_id, seat.epoch, epoch)
+        layers = []
+        for layer, slot in enumerate(self._slots(seat)):
+            # guard[reader-run]: the row begins with dead columns here too; only the live run is anybody's content
+            # mutant[reader-run/from-column-zero]:
+            #   - owned = slot.stripped(0 if self.spec.rings[layer] else seat.lead_pad)
+            #   + owned = slot.stripped(0)
+            owned = slot.stripped(0 if self.spec.rings[layer] else seat.lead_pad)
+            layers.append(LiveLayer(*owned.content(), first=owned.length - owned.stored))
+        return LiveRows(seat.length, tuple(layers))
+
+    def invalidate(self) -> None:
+        """Forget open views; every row is as of its last close, and whatever was written behind it dies."""
+        self._open.clear()
+        for buffers, seats in ((self.pool.buffers, self._staged()), (self.batch.buffers, self._seated())):
+            for seat in seats:
+                buffers.kill(None, seat.row or 0, seat.end, buffers.columns)
+
+    def bytes_for(self, lengths: Sequence[int], staging: Sequence[int] = ()) -> int:
+        """Upper bound once all is settled. A growing buffer stands beside its successor while it is copied."""
+        rows = row_block(len(lengths)) if self.batch.preallocated is None else self.batch.preallocated[0]
+        columns = batch_columns(self.spec, lengths) if self.batch.preallocated is None else self.spec.maximum
+        staged = rectangle_bytes(self.spec, row_block(len(staging)), staging_columns(self.spec, staging))
+        return rectangle_bytes(self.spec, rows, columns) + staged
+
+    def stats(self) -> CacheStats:
+        """Counts so far; `allocated_bytes` is batch, staging, and the rings of staged sequences."""
+        slots = [slot for seat in self._staged() for slot in seat.ring_slots.values()]
+        rings = sum(int(side.nbytes) for slot in slots for side in (slot.k, slot.v) if side is not None)
+        self._stats.allocated_bytes = self.batch.buffers.nbytes() + self.pool.buffers.nbytes() + rings
+        self._stats.moved_bytes = self.memory.moved_bytes
+        return self._stats
+
+    def _form(self, seats: dict[int, Seat], lengths: list[int], width: int) -> None:
+        """Ask everything, then change the cohort to `seats`."""
+        plan = self._plan(seats, lengths, width)
+        joining = {member: seat for member, seat in seats.items() if seat.staged}
+        rows = [SequenceRows(tuple(self._slots(seat))) for seat in joining.values()]
+        ragged = batch_can_be_ragged([row.slots for row in rows]) and self.can_be_ragged
+        # guard[join]: a refusal after the first shift would leave some rows moved and some not
+        # mutant[join/no-preflight]:
+        #   - if ragged and not front_align_would_succeed(rows, plan.stored_len, width):
+        #   + if False:
+        if ragged and not front_align_would_succeed(rows, plan.stored_len, width):
+            raise unalignable(rows, plan.stored_len, width)
+        aligned = [plan.stored_len] * len(lengths) if ragged else lengths
+        # guard[join-postcondition]: rows whose ring layers cannot be aligned share no append column
+        # mutant[join-postcondition/removed]:
+        #   - ensure_uniform_batch_cache_lens(*self._planned_lengths(aligned, lengths))
+        #   + pass
+        ensure_uniform_batch_cache_lens(*self._planned_lengths(aligned, lengths))
+        leaving = [member for member in self.batch.cohort.members if member not in seats]
+        if self.batch.form(seats, self._seated(), plan, self.pool, self.geometry_epoch + 1):
+            self.geometry_epoch += 1
+        for event in (
+            *(f"leave id={member}" for member in leaving),
+            *plan.events,
+            *(f"join id={member} length={seat.length} lead_pad={seat.lead_pad}" for member, seat in joining.items()),
+        ):
+            self._note(event)
+
+    def _planned_lengths(self, aligned: Sequence[int], lengths: Sequence[int]) -> tuple[IntArray, list[int]]:
+        """A line per kind of layer: what full slots would be aligned to, and what rings have seen."""
+        kinds = self.spec.kinds()
+        lines = np.array([lengths if kind is not None else aligned for kind in kinds], dtype=np.int32)
+        return lines, [layers[0] for layers in kinds.values()]
+
+    def _plan(self, seats: dict[int, Seat], lengths: list[int], width: int) -> ColumnPlan:
+        """Where the append column goes. Rows of the running cohort decide; else parked rows that end at one column."""
+        cohort, buffers = self.batch.cohort, self.batch.buffers
+        staying = any(seat.cohort is cohort for seat in seats.values())
+        ends = {seat.end for seat in seats.values()}
+        stored_len = cohort.stored_len if staying else ends.pop() if len(ends) == 1 else max(lengths)
+        joining = sum(seat.staged for seat in seats.values())
+        columns = 0 if self.batch.lacks_rows(joining) and not self.batch.preallocated else buffers.columns
+        return plan_columns(stored_len, lengths, width, columns, self.spec.maximum)
+
+    def _slots(self, seat: Seat) -> list[Slot]:
+        """The sequence's rows as slots, with their dead prefix: what pre-flight, capability and readers look at."""
+        slots: list[Slot] = []
+        for layer, (prototype, ring) in enumerate(zip(self.prototypes, self.spec.rings, strict=True)):
+            if layer in seat.ring_slots or seat.row is None:
+                slots.append(seat.ring_slots.get(layer, prototype))
+                continue
+            k, v = (self.pool if seat.staged else self.batch).buffers.arrays[layer]
+            stop = seat.end if ring is None else seat.ring_end[ring]
+            slots.append(prototype.handed(k[seat.row], v[seat.row], stop, seat.length))
+        return slots
+
+    def _unseat(self, request_id: int, seat: Seat) -> None:
+        """Back to staging: a sequence of the batch gets another prompt chunk."""
+        rows = self.live_rows(request_id)
+        self.batch.release(seat)
+        seat.staged, seat.lead_pad, seat.own_end = True, 0, 0
+        staged = self._staged()
+        self.pool.reserve(staged, {len(staged): rows.length}, [seat])
+        self.pool.load(seat, rows)
+        self._note(f"leave id={request_id}")
+
+    def _cut(self, request_id: int, seat: Seat, by: int) -> None:
+        if seat.cohort is not None:
+            del seat.cohort.members[request_id]
+            seat.park()
+        buffers = self.pool.buffers if seat.staged else self.batch.buffers
+        if seat.row is not None:
+            buffers.kill(None, seat.row, seat.end - by, seat.end)
+        seat.own_end -= by
+        seat.ring_end = {width: stop - by for width, stop in seat.ring_end.items()}
+        for slot in seat.ring_slots.values():
+            slot.set_len(slot.length - by)
+
+    def _staged(self) -> list[Seat]:
+        return [seat for seat in self._seats.values() if seat.staged and seat.row is not None]
+
+    def _seated(self) -> list[Seat]:
+        return [seat for seat in self._seats.values() if not seat.staged]
+
+    def _get(self, request_id: int) -> Seat:
+        if request_id not in self._seats:
+            raise GeometryError(f"sequence {request_id} is not in the cache")
+        return self._seats[request_id]
+
+    def _opened(self, part: OpenPart, layers: tuple[LayerView, ...]) -> CacheView:
+        lengths = int_array([self.length(member) for member in part.ids])
+        view = CacheView(layers, runs(lengths, int_array(part.counts)), self.geometry_epoch)
+        self._open[view] = part
+        return view

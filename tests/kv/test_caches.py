@@ -1,0 +1,183 @@
+"""Both batch caches: what attention is shown, and what each sequence gets back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kvfake import OPS, check_live, decode, prefill, spec, started
+
+from teachkv.errors import GeometryError, OptionError, PlanRefused
+from teachkv.kv import IncrementalBatchCache, RebuildBatchCache
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=["rebuild", "eager", "incremental", "preallocated"])
+def cache(request: pytest.FixtureRequest) -> Make:
+    def make(**shape: Any) -> Any:
+        if request.param in ("rebuild", "eager"):
+            strip = "deferred" if request.param == "rebuild" else "eager"
+            return RebuildBatchCache(spec(**shape), OPS, strip=strip, poison=True)  # type: ignore[arg-type]
+        return IncrementalBatchCache(
+            spec(**shape), OPS, rows=3 if request.param == "preallocated" else None, poison=True
+        )
+
+    return make
+
+
+def test_uniform_cohort_decodes_behind_one_column(cache: Make) -> None:
+    c = started(cache(), {1: 5, 2: 5})
+    for step in range(3):
+        view = decode(c, [1, 2])
+        assert view.layers[0].geometry.end.tolist() == [6 + step] * 2
+        assert view.layers[0].geometry is view.layers[1].geometry
+    for request_id in (1, 2):
+        check_live(c, request_id, 8, (None, None))
+
+
+def test_ragged_cohort_shows_each_row_its_own_keys(cache: Make) -> None:
+    c = started(cache(), {1: 9, 2: 4, 3: 1})
+    for _ in range(3):
+        view = decode(c, [1, 2, 3])
+    assert view.layers[0].geometry.lead_pad is not None
+    assert view.layers[0].geometry.lead_pad.tolist() == [0, 5, 8]
+    for request_id, length in ((1, 12), (2, 7), (3, 4)):
+        check_live(c, request_id, length, (None, None))
+
+
+def test_prompts_of_unequal_length_share_a_part(cache: Make) -> None:
+    c = cache()
+    for request_id in (1, 2):
+        c.add(request_id)
+    prefill(c, [1, 2], [7, 2])
+    prefill(c, [2, 1], [3, 1])
+    check_live(c, 1, 8, (None, None))
+    check_live(c, 2, 5, (None, None))
+
+
+@pytest.mark.kills("geometry/stores-live-length")
+def test_pad_stays_true_while_the_batch_grows(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3})
+    pads = [decode(c, [1, 2]).layers[0].geometry.lead_pad for _ in range(3)]
+    assert [pad.tolist() for pad in pads if pad is not None] == [[0, 3]] * 3
+
+
+@pytest.mark.kills("reader-strip/removed")
+def test_reader_gets_sixty_rows_where_sixty_are_real(cache: Make) -> None:
+    c = started(cache(maximum=128), {1: 63, 2: 59})
+    decode(c, [1, 2])
+    rows = c.live_rows(2)
+    assert rows.layers[0].k.shape[1] == 60
+    check_live(c, 2, 60, (None, None))
+
+
+@pytest.mark.kills("stale-cohort/removed")
+def test_same_ids_are_not_the_same_content_after_a_truncation(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 6})
+    decode(c, [1, 2])
+    c.truncate(2, 3)
+    decode(c, [1, 2])
+    check_live(c, 2, 4, (None, None))
+    check_live(c, 1, 8, (None, None))
+
+
+@pytest.mark.kills("epoch/removed")
+def test_rows_of_an_old_epoch_are_refused(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3, 3: 9})
+    old = decode(c, [1, 2])
+    c.live_rows(2, old.epoch)
+    decode(c, [3, 2])
+    with pytest.raises(GeometryError, match="stale"):
+        c.live_rows(2, old.epoch)
+
+
+def test_unequal_commit_moves_rows_to_the_common_end(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3})
+    decode(c, [1, 2], [4, 4], kept=[1, 3])
+    view = decode(c, [1, 2], [2, 2], kept=[2, 1])
+    assert view.layers[0].geometry.lead_pad is not None
+    assert view.layers[0].geometry.lead_pad.tolist() == [2, 3]
+    check_live(c, 1, 9, (None, None))
+    check_live(c, 2, 7, (None, None))
+
+
+def cache_is_fixed(c: Any) -> bool:
+    return isinstance(c, IncrementalBatchCache) and c.batch.preallocated is not None
+
+
+def test_batch_grows_by_blocks_and_to_the_last_column(cache: Make) -> None:
+    c = started(cache(layers=1, maximum=515), {1: 511, 2: 2})
+    for length in range(512, 516):
+        view = decode(c, [1, 2])
+        assert view.layers[0].k.shape[2] in (512 if length <= 512 else 515, 515 if cache_is_fixed(c) else 0)
+    with pytest.raises(PlanRefused, match="no room"):
+        c.open_decode([1, 2])
+    check_live(c, 1, 515, (None,))
+
+
+def test_failed_step_leaves_every_row_as_of_its_last_close(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3, 3: 2})
+    decode(c, [1, 2])
+    view = c.open_decode([1, 2])
+    view.layers[0].k[0, :, view.layers[0].geometry.column[0]] = 7.0
+    c.open_prefill([3], [2])
+    c.invalidate()
+    with pytest.raises(GeometryError, match="not open"):
+        c.close(view)
+    decode(c, [1, 2])
+    check_live(c, 1, 8, (None, None))
+    check_live(c, 3, 2, (None, None))
+
+
+def test_ring_layers_decode_uniform_cohorts(cache: Make) -> None:
+    rings = (None, 4)
+    c = started(cache(rings=rings), {1: 3, 2: 3})
+    for _ in range(12):
+        decode(c, [1, 2])
+    check_live(c, 1, 15, rings)
+    check_live(c, 2, 15, rings)
+
+
+def test_loaded_rows_are_the_rows_that_were_read(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3})
+    decode(c, [1, 2])
+    rows = c.live_rows(2)
+    c.drop(2)
+    c.add(2)
+    c.load_rows(2, rows)
+    check_live(c, 2, 4, (None, None))
+    decode(c, [1, 2])
+    check_live(c, 2, 5, (None, None))
+
+
+def test_blocks_are_loaded_to_the_first_columns(cache: Make) -> None:
+    c = started(cache(), {1: 8})
+    rows = c.live_rows(1)
+    blocks = [[(layer.k[:, i : i + 4], layer.v[:, i : i + 4]) for layer in rows.layers] for i in (0, 4)]
+    c.drop(1)
+    c.add(1)
+    c.load_blocks(1, blocks)
+    check_live(c, 1, 8, (None, None))
+    with pytest.raises(GeometryError, match="already holds"):
+        c.load_blocks(1, blocks)
+
+
+def test_misuse_is_named(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3})
+    with pytest.raises(OptionError, match="strip"):
+        RebuildBatchCache(spec(), OPS, strip="later")  # type: ignore[arg-type]
+    with pytest.raises(GeometryError, match="already"):
+        c.add(1)
+    with pytest.raises(GeometryError, match="not in the cache"):
+        c.open_decode([9])
+    with pytest.raises(GeometryError, match="different sequences"):
+        c.open_decode([1, 1])
+    view = c.open_decode([1, 2])
+    with pytest.raises(GeometryError, match="close the open"):
+        c.open_decode([1])
+    with pytest.raises(GeometryError, match="close the open"):
+        c.open_prefill([2], [1])
+    with pytest.raises(GeometryError, match="close the open"):
+        c.drop(1)
+    with pytest.raises(GeometryError, match="cannot keep"):
+        c.close(view, [1, 2])
