@@ -124,6 +124,11 @@ class PrefixCache:
         #   - full = coverage // self.block_tokens
         #   + full = len(tokens) // self.block_tokens
         full = coverage // self.block_tokens
+        # guard[prefix-limit]: keys rotated by one prompt's own length are wrong for every other prompt
+        # mutant[prefix-limit/ignored]:
+        #   - if limit is not None:
+        #   -     full = min(full, limit // self.block_tokens)
+        #   + pass
         if limit is not None:
             full = min(full, limit // self.block_tokens)
         path = self._walk(tokens, tags, full)

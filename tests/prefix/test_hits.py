@@ -148,6 +148,12 @@ def test_counts_tell_how_much_was_saved() -> None:
     assert (stats.lookups, stats.asked_tokens, stats.hit_tokens, stats.stored_blocks) == (2, 11, 8, 2)
 
 
+@pytest.mark.kills("prefix-limit/ignored")
+def test_a_position_beyond_the_limit_is_not_stored_although_it_was_computed() -> None:
+    prefix, tokens = cache(), list(range(13))
+    assert prefix.publish(tokens, 12, lambda: live(tokens, 12), limit=11) == 2
+
+
 @pytest.mark.parametrize(("limit", "stored"), [(None, 12), (12, 12), (11, 8), (3, 0), (0, 0), (99, 12)])
 def test_positions_beyond_a_limit_are_not_shared(limit: int | None, stored: int) -> None:
     # The reader shows all that was computed; only the beginning may be stored.
