@@ -1,0 +1,127 @@
+"""The public face: `LLM`, used like vLLM's offline API."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from teachkv.assembly import assemble
+from teachkv.errors import OptionError, TeachKVError
+from teachkv.loading import load
+from teachkv.observe import Trace
+from teachkv.options import EngineOptions
+from teachkv.outputs import RequestOutput, StreamChunk
+from teachkv.prompts import Message, Prompt, as_list, parse_prompt
+from teachkv.sample import SamplingParams
+from teachkv.sequence import Request
+from teachkv.serving import Serving
+
+Prompts = Prompt | Sequence[Prompt]
+Params = SamplingParams | Sequence[SamplingParams] | None
+
+
+class LLM:
+    """A model, ready to answer.
+
+    model: "smollm2" (after `teachkv pull smollm2`), "tiny" or "glass" (no file needed), a Hugging Face directory, or a
+    `.gguf` file. log: receives the path, running/waiting and engagement lines (default: the logger "teachkv").
+    trace: keep a record of every step in `llm.trace`. All other options are those of EngineOptions.
+
+    Raises OptionError, ConfigError, CheckpointError, TokenizerError, BackendError: one line each, nothing half loaded.
+    """
+
+    def __init__(
+        self, model: str, *, log: Callable[[str], None] | None = None, trace: bool = False, **options: Any
+    ) -> None:
+        parsed = EngineOptions.parse(options)
+        emit = log or logging.getLogger("teachkv").info
+        self._serving: Serving | None = Serving(assemble(load(model), parsed, log=emit, trace=trace))
+
+    def generate(self, prompts: Prompts, sampling_params: Params = None) -> list[RequestOutput]:
+        """Answer one prompt or many; one output per prompt, in their order.
+
+        A prompt is text, token ids, chat messages, or vLLM's mapping form. Everything is checked before anything runs
+        (RequestError, OptionError). What goes wrong later ends that request alone: its output carries `.error` and the
+        finish reason "error"; of a single prompt the error is raised.
+        """
+        items, single = as_list(prompts)
+        finished = [chunk.output for chunk in self._serve(items, sampling_params) if chunk.output is not None]
+        if single and finished[0].error is not None:
+            raise finished[0].error
+        return sorted(finished, key=lambda output: int(output.request_id))
+
+    def chat(self, messages: Sequence[Any], sampling_params: Params = None) -> list[RequestOutput]:
+        """`generate` for one conversation or many, under vLLM's name for it."""
+        return self.generate(messages, sampling_params)
+
+    def stream(self, prompts: Prompts, sampling_params: Params = None) -> Iterator[StreamChunk]:
+        """Like `generate`, piece by piece, as soon as each piece is certain. A request's last chunk carries its output.
+
+        Several streams may be consumed side by side. Leaving one early aborts what is left of it.
+        """
+        return self._serve(as_list(prompts)[0], sampling_params)
+
+    def forward(self, ids: Sequence[int], bias: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Logits [T, V] float32 at every position of one sequence of T ids; running requests are not touched.
+
+        bias [1, 1, T, T] float32 replaces the causal mask: it is added to the scores (0 visible, -inf hidden).
+        """
+        assembly = self._alive().assembly
+        limit = assembly.engine.roster.limits.max_model_len
+        prompt = parse_prompt(list(ids), "forward", assembly.tokenizer, assembly.config.vocab_size)
+        if len(prompt.ids) > limit:
+            raise OptionError(f"forward: {len(prompt.ids)} ids do not fit into the context of {limit}; shorten them")
+        return assembly.forward(prompt.ids, bias)
+
+    def stats(self) -> dict[str, Any]:
+        """What the running engine did and on which path: counts, caches, prefix cache, mechanisms, kernel tellings."""
+        return self._alive().assembly.stats()
+
+    @property
+    def trace(self) -> Trace:
+        """The step records. Raises OptionError without `trace=True`."""
+        trace = self._alive().engine.observer.trace
+        if trace is None:
+            raise OptionError("no trace was kept: make the LLM with trace=True")
+        return trace
+
+    def close(self) -> None:
+        """Abort what runs and let go of weights and caches. Twice is once."""
+        if self._serving is not None:
+            self._serving.stop()
+            self._serving = None
+
+    def __enter__(self) -> "LLM":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _alive(self) -> Serving:
+        if self._serving is None:
+            raise TeachKVError("this LLM has been closed: make a new one")
+        return self._serving
+
+    def _serve(self, prompts: list[Prompt | Sequence[Message]], sampling_params: Params) -> Iterator[StreamChunk]:
+        """Check every prompt now; run when the iterator is first asked."""
+        serving = self._alive()
+        tokenizer, vocab = serving.assembly.tokenizer, serving.assembly.config.vocab_size
+        requests = []
+        for index, (prompt, params) in enumerate(zip(prompts, per_prompt(sampling_params, len(prompts)), strict=True)):
+            requests.append(Request(index, parse_prompt(prompt, f"prompt {index}", tokenizer, vocab), params))
+            serving.check(requests[-1])
+        return serving.serve(requests)
+
+
+def per_prompt(params: Params, count: int) -> list[SamplingParams]:
+    """One SamplingParams per prompt. Raises OptionError if a list has another length, rather than drop prompts."""
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * count
+    if len(params) != count:
+        raise OptionError(f"{len(params)} sampling params for {count} prompts: give one for all, or one for each")
+    return list(params)

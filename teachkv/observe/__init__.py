@@ -1,0 +1,18 @@
+"""Watching the engine: step trace, running/waiting line, engagement log. Nothing here changes what the engine does."""
+
+from teachkv.observe.log import EngagementLog, IntervalLog
+from teachkv.observe.observer import Observer, Totals
+from teachkv.observe.trace import RowRecord, StepRecord, TokenRecord, Trace, read_jsonl, write_jsonl
+
+__all__ = [
+    "EngagementLog",
+    "IntervalLog",
+    "Observer",
+    "RowRecord",
+    "StepRecord",
+    "TokenRecord",
+    "Totals",
+    "Trace",
+    "read_jsonl",
+    "write_jsonl",
+]

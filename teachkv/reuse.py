@@ -1,0 +1,75 @@
+"""Between engine and prefix cache: look prompts up before they get a seat, load what was found, publish what is new."""
+
+from collections.abc import Mapping
+
+from teachkv.config import ModelConfig
+from teachkv.kv import BatchCache
+from teachkv.prefix import Block, Hit, PrefixCache
+from teachkv.schedule import Scheduler
+from teachkv.sequence import Sequence
+
+
+class Reuse:
+    """Holds the hits of waiting sequences, by id. A hit is pinned from its look-up until its rows have been copied."""
+
+    def __init__(self, prefix: PrefixCache, config: ModelConfig, cache: BatchCache, scheduler: Scheduler) -> None:
+        self.prefix, self.cache, self.scheduler = prefix, cache, scheduler
+        self.limit = config.rope.original if config.rope.depends_on_length else None
+        self.hits: dict[int, Hit[Block]] = {}
+        self.seen: dict[int, int] = {}
+
+    def allows(self, sequence: Sequence) -> bool:
+        """Prompt log-probs need logits at every position, so such a request computes everything.
+
+        Under dynamic rope a prompt beyond the original length rotates its keys by its own length: none can share them.
+        """
+        # guard[reuse-recomputes]: a position taken from the cache has no logits to report
+        # origin: vllm#42019
+        # mutant[reuse-recomputes/served]:
+        #   - if sequence.wants_prompt_logprobs:
+        #   + if False:
+        if sequence.wants_prompt_logprobs:
+            return False
+        return self.limit is None or sequence.prompt_len <= self.limit
+
+    def look_up(self, sequences: Mapping[int, Sequence]) -> None:
+        """Tell the scheduler how much of each sequence that may come in next is already there."""
+        version = self.prefix.version
+        for id in self.scheduler.upcoming():
+            if self.seen.get(id) == version or not self.allows(sequences[id]):
+                continue
+            self.forget(id)
+            self.seen[id] = version
+            hit = self.prefix.match(sequences[id].tokens)
+            self.hits[id] = hit
+            self.scheduler.hit(id, hit.length)
+
+    def load(self, sequence: Sequence, start: int) -> None:
+        """Copy the hit's rows into the sequence's own; its first chunk starts at `start`."""
+        hit = self.hits.pop(sequence.id, None)
+        if hit is None:
+            return
+        if start:
+            self.cache.load_blocks(sequence.id, [block.layers for block in hit.blocks])
+        if sequence.num_generated == 0:
+            sequence.cached = start
+        self.prefix.release(hit)
+
+    def publish(self, sequence: Sequence) -> None:
+        """Store what has been computed. The last drawn token has no row yet, so the cache says how far that is."""
+        if not self.allows(sequence):
+            return
+        coverage = self.cache.length(sequence.id)
+        self.prefix.publish(sequence.tokens, coverage, lambda: self.cache.live_rows(sequence.id), limit=self.limit)
+
+    def hit_rate(self) -> float:
+        """Share of all prompt tokens looked up so far that were found."""
+        stats = self.prefix.stats()
+        return stats.hit_tokens / stats.asked_tokens if stats.asked_tokens else 0.0
+
+    def forget(self, id: int) -> None:
+        """Let go of a hit that will not be used (aborted, or looked up again)."""
+        self.seen.pop(id, None)
+        hit = self.hits.pop(id, None)
+        if hit is not None:
+            self.prefix.release(hit)

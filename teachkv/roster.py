@@ -1,0 +1,128 @@
+"""Who is here: sequences by id, which of them hold rows, and every way to come in and to leave."""
+
+from dataclasses import dataclass
+
+from teachkv.drawing import Outcome
+from teachkv.errors import RequestError, TeachKVError
+from teachkv.finish import Limits, accept, finish
+from teachkv.kv import BatchCache
+from teachkv.outputs import FinishReason
+from teachkv.reuse import Reuse
+from teachkv.schedule import Scheduler
+from teachkv.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a step did for one sequence: text that may be shown now, and the token drawn (None: it ended)."""
+
+    sequence: Sequence
+    text: str
+    token: int | None
+
+
+class Roster:
+    """Keyed by sequence id, never by row number: rows move when others leave, ids do not."""
+
+    def __init__(self, cache: BatchCache, scheduler: Scheduler, reuse: Reuse | None, limits: Limits) -> None:
+        self.cache, self.scheduler, self.reuse, self.limits = cache, scheduler, reuse, limits
+        self.sequences: dict[int, Sequence] = {}
+        self.resident: set[int] = set()
+
+    def add(self, sequence: Sequence) -> None:
+        """Queue a sequence. One with nothing to compute ends here: no tokens wanted, or no room left in the context."""
+        wants_nothing = sequence.request.params.max_tokens == 0 and not sequence.wants_prompt_logprobs
+        # guard[full-context]: a prompt that fills the context has nothing left to run; queued anyway, it waits for ever
+        # origin: vllm#29496
+        # mutant[full-context/one-more]:
+        #   - full = len(sequence.tokens) >= self.limits.max_model_len
+        #   + full = len(sequence.tokens) > self.limits.max_model_len
+        full = len(sequence.tokens) >= self.limits.max_model_len
+        if wants_nothing or full:
+            finish(sequence, "length")
+            return
+        self.sequences[sequence.id] = sequence
+        self.scheduler.add(sequence.id, len(sequence.tokens))
+
+    def abort(self, id: int) -> None:
+        """End a sequence now; its rows are free before the next step. Unknown and finished ids are left alone."""
+        if id in self.sequences:
+            self.end(self.sequences[id], "abort")
+
+    def enter(self, sequence: Sequence, start: int) -> None:
+        """Rows begin for a sequence that has none; a prefix hit fills positions 0 .. start-1."""
+        if sequence.id in self.resident:
+            return
+        self.cache.add(sequence.id)
+        self.resident.add(sequence.id)
+        if self.reuse is not None:
+            self.reuse.load(sequence, start)
+
+    def settle(self, outcome: Outcome) -> Progress:
+        """Append the drawn token, or end the sequence by its error."""
+        sequence, draw = outcome.sequence, outcome.draw
+        if draw is None:
+            return self.fail(sequence, outcome.error or RequestError("nothing was drawn"))
+        if sequence.request.params.max_tokens == 0:
+            return self.end(sequence, "length")
+        text = accept(sequence, draw, self.limits)
+        if sequence.finished:
+            self.retire(sequence)
+        else:
+            self.scheduler.appended(sequence.id)
+        return Progress(sequence, text, draw.token)
+
+    def end(self, sequence: Sequence, reason: FinishReason) -> Progress:
+        """The sequence ends with what it has."""
+        text = finish(sequence, reason)
+        self.retire(sequence)
+        return Progress(sequence, text, None)
+
+    def fail(self, sequence: Sequence, error: TeachKVError) -> Progress:
+        """The sequence ends by an error. Its rows may hold anything, so nothing of them is published."""
+        text = finish(sequence, "error", error=error)
+        self.forget(sequence)
+        return Progress(sequence, text, None)
+
+    def publish(self, sequence: Sequence) -> None:
+        if self.reuse is not None and sequence.id in self.resident:
+            self.reuse.publish(sequence)
+
+    def retire(self, sequence: Sequence) -> None:
+        self.publish(sequence)
+        self.forget(sequence)
+
+    def forget(self, sequence: Sequence) -> None:
+        self.leave(sequence.id)
+        self.scheduler.finish(sequence.id)
+        del self.sequences[sequence.id]
+
+    def leave(self, id: int) -> None:
+        """Rows and hits are given back; the sequence itself stays (preemption)."""
+        if id in self.resident:
+            self.resident.remove(id)
+            self.cache.drop(id)
+        if self.reuse is not None:
+            self.reuse.forget(id)
+
+    def give_way(self) -> list[Progress]:
+        """Memory ran out in a step: the newest gives its rows back and is computed again later; alone, it fails."""
+        newest = self.sequences[max(self.resident)]
+        if len(self.resident) == 1:
+            return [self.fail(newest, too_large(newest))]
+        # guard[shortage-one-victim]: a lack of memory costs one sequence its rows, not every sequence its answer
+        # origin: atlas#375
+        # mutant[shortage-one-victim/all-fail]:
+        #   - self.scheduler.preempted(newest.id)
+        #   - self.leave(newest.id)
+        #   + return [self.fail(s, too_large(s)) for s in list(self.sequences.values())]
+        self.scheduler.preempted(newest.id)
+        self.leave(newest.id)
+        return []
+
+
+def too_large(sequence: Sequence) -> RequestError:
+    return RequestError(
+        f"request {sequence.request.index}: {len(sequence.tokens)} tokens do not fit into the KV budget even alone; "
+        "raise kv_budget or shorten the prompt"
+    )

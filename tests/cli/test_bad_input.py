@@ -1,0 +1,99 @@
+"""Whatever is wrong at the command line: one line that says what, where and what to do, and exit code 2."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from teachkv.cli import main
+
+TEACHKV = [sys.executable, "-m", "teachkv"]
+
+
+def run(capsys: pytest.CaptureFixture[str], args: Sequence[str]) -> tuple[int, str, list[str]]:
+    try:
+        status = main(args)
+    except SystemExit as exit:
+        status = int(exit.code or 0)
+    out, err = capsys.readouterr()
+    return status, out, err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["generate", "hi", "--model", "no-such"], "no model 'no-such'"),
+        (["generate", "hi", "--model", "tiny", "--max-num-seq", "3"], "did you mean --max-num-seqs"),
+        (["generate", "hi", "--model", "tiny", "--max-tokens", "-1"], "max_tokens=-1 must be at least 0"),
+        (["generate", "hi", "--model", "tiny", "--top-p", "1.5"], "top_p"),
+        (["generate", "hi", "--model", "tiny", "--policy", "fifo"], "invalid choice"),
+        (["generate", "hi", "--model", "tiny", "--max-model-len", "1", "--max-tokens", "1"], "do not fit"),
+        (["generate", "hi", "--model", "tiny", "--max-model-len", "99999"], "above the model's context"),
+        (["generate", "hi", "--model", "tiny", "--prefill-max-seqs", "3"], "belong to policy 'ragged'"),
+        (["generate", "--model", "tiny"], "no prompt"),
+        (["generate", "", "--model", "tiny"], "prompt 0: is empty"),
+        (["generate", "--model", "tiny", "--file", "/no/such/file"], "/no/such/file"),
+        (["inspect", "no-such"], "no model 'no-such'"),
+        (["pull", "no-such-model"], "no-such-model"),
+        (["frobnicate"], "invalid choice"),
+        ([], "VERB"),
+    ],
+)
+def test_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str], args: list[str], says: str) -> None:
+    status, out, err = run(capsys, [*args, "--quiet"] if args[:1] == ["generate"] else args)
+    assert status == 2
+    assert out == ""
+    assert len(err) == 1
+    assert err[0].startswith("teachkv")
+    assert says in err[0]
+
+
+def test_a_file_that_is_no_text_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "picture.bin"
+    path.write_bytes(b"\xff\xfe\x00")
+    status, _, err = run(capsys, ["generate", "--model", "tiny", "--file", str(path)])
+    assert (status, len(err)) == (2, 1)
+    assert str(path) in err[0]
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    """`teachkv generate ... | head -c 1`: no traceback, and the status that shells give a closed pipe."""
+    child = subprocess.Popen(
+        [*TEACHKV, "generate", "abc", "--model", "tiny", "--max-tokens", "400", "--ignore-eos", "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.read(1)
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    assert child.wait(timeout=60) == 141
+
+
+def test_ctrl_c_says_so_and_nothing_else() -> None:
+    child = subprocess.Popen(
+        [*TEACHKV, "generate", "abc", "--model", "tiny", "--max-tokens", "1900", "--ignore-eos", "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.read(1)
+    child.send_signal(signal.SIGINT)
+    assert child.stderr.read().strip() == b"interrupted"
+    assert child.wait(timeout=60) == 130
+
+
+def test_help_is_quick_and_lists_every_verb() -> None:
+    began = time.perf_counter()
+    done = subprocess.run([*TEACHKV, "--help"], capture_output=True, text=True, check=True, env={**os.environ})
+    assert time.perf_counter() - began < 5
+    for verb in ("pull", "generate", "inspect"):
+        assert verb in done.stdout

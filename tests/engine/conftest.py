@@ -1,0 +1,17 @@
+"""Every way to schedule and to keep a batch; tests that take `kind` run on all of them."""
+
+from typing import Any
+
+import pytest
+
+KINDS: dict[str, dict[str, Any]] = {
+    f"{policy}-{cache}": {"policy": policy, "batch_cache": cache}
+    for policy in ("bucketed", "ragged", "packed")
+    for cache in ("rebuild", "incremental")
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def kind(request: pytest.FixtureRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {**request.param, "poison": True, "seed": 7}
+    return options
