@@ -32,7 +32,11 @@ class Packed:
     def plan(self, state: QueueState) -> Plan:
         short = shortage(state, self.limits)
         decode, reason, alone = self._decode(state, short)
-        shares = [] if alone else self._prefill(state, short)
+        shares = self._prefill(state, short)
+        if alone and shares and state.quiet_steps:
+            decode, reason = (), "prompts in turn"
+        elif alone:
+            shares = []
         admitted = [entry for entry, _ in shares if entry.phase == "waiting"]
         prefill = tuple(_chunk(entry, count) for entry, count in shares)
         return write_plan(
@@ -40,7 +44,7 @@ class Packed:
         )
 
     def _decode(self, state: QueueState, short: Shortage) -> tuple[tuple[int, ...], str, bool]:
-        """Rows, why they, and whether they were refused in company, so that nothing at all may run beside them."""
+        """Rows, why they, and whether they were refused in company: then prompts and they take turns."""
         buckets = [found for found in contenders(state, (), short.gone) if found.key.kind == "decode"]
         if not buckets:
             return (), "prompts only", False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
 
-from teachkv.schedule.entry import Bucket, Entry, Key, by_arrival
+from teachkv.schedule.entry import TOGETHER, Bucket, Entry, Key, by_arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class QueueState:
         self.running.pop(entry.id, None)
 
     def prefilled(self, entry: Entry) -> None:
-        """All of its target is computed; it decodes from now on."""
-        entry.phase = "decode"
+        """All of its target is computed; it decodes from now on, whatever stood in the way of its staging."""
+        entry.phase, entry.level = "decode", TOGETHER
         _take(self.prefilling, entry)
 
     def come_back(self, entry: Entry) -> None:

@@ -50,19 +50,18 @@ class Scheduler:
             raise SchedulerError(f"scheduler: request {id} is already here")
         if prompt_len < 1:
             raise SchedulerError(f"scheduler: request {id} has {prompt_len} tokens; a prompt needs at least one")
+        _check_hit(id, cached, prompt_len)
         state = self.state
-        entry = Entry(id, state.arrivals, prompt_len, since=state.step, target=prompt_len)
+        entry = Entry(id, state.arrivals, prompt_len, since=state.step, target=prompt_len, cached=cached)
         state.arrivals += 1
         state.entries[id] = state.fresh[id] = entry
-        self.hit(id, cached)
 
     def hit(self, id: int, cached: int) -> None:
         """The prefix cache covers `cached` columns of a request that has no seat yet (see `upcoming`)."""
         entry = self._entry(id)
         if entry.phase != "waiting":
             raise SchedulerError(f"scheduler: request {id} has a seat already; a prefix hit comes too late")
-        if not 0 <= cached < entry.tokens:
-            raise SchedulerError(f"scheduler: hit of {cached} columns for {entry.tokens} tokens of request {id}")
+        _check_hit(id, cached, entry.tokens)
         entry.cached = cached
 
     def upcoming(self) -> list[int]:
@@ -145,7 +144,7 @@ class Scheduler:
         entries = [self.state.entries[id] for id in rows if id in self.state.entries]
         certain = part is not None or not (plan.decode and plan.prefill)
         if certain and len(entries) == 1:
-            return rows
+            return (entries[0].id,)
         self._separate(entries)
         return ()
 
@@ -178,3 +177,10 @@ class Scheduler:
         if entry.phase == "waiting":
             raise SchedulerError(f"scheduler: request {id} has no seat, so nothing of it can have run")
         return entry
+
+
+def _check_hit(id: int, cached: int, tokens: int) -> None:
+    if not 0 <= cached < tokens:
+        raise SchedulerError(
+            f"scheduler: hit of {cached} columns for {tokens} tokens of request {id}; one must be left"
+        )

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import mean
+from typing import Literal
 
 from teachkv.schedule.plan import Plan
-from teachkv.schedule.scheduler import Part, Scheduler
+from teachkv.schedule.scheduler import Scheduler
+
+Fault = Literal["decode", "prefill", "memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +101,14 @@ def simulate(
     *,
     cost: Callable[[Plan], float] = lambda plan: 1.0,
     aborts: Mapping[int, float] | None = None,
-    refuse: Callable[[Plan], Part | None] = lambda plan: None,
+    fault: Callable[[Plan], Fault | None] = lambda plan: None,
     limit: int = 100_000,
 ) -> Run:
-    """Run all jobs to their end. `refuse` plays the caches: it names the part of a plan that cannot be formed.
+    """Run all jobs to their end. `fault` plays the caches: the part of a plan that cannot be formed, or no memory.
 
     Raises Stuck after `limit` steps, or when a step has nothing to do.
     """
-    world = _World(scheduler, aborts or {}, refuse)
+    world = _World(scheduler, aborts or {}, fault)
     todo = sorted(jobs, key=lambda job: job.at)
     clock = 0.0
     while todo or world.alive:
@@ -126,9 +129,9 @@ def simulate(
 
 class _World:
     def __init__(
-        self, scheduler: Scheduler, aborts: Mapping[int, float], refuse: Callable[[Plan], Part | None]
+        self, scheduler: Scheduler, aborts: Mapping[int, float], fault: Callable[[Plan], Fault | None]
     ) -> None:
-        self.scheduler, self.aborts, self.refuse = scheduler, aborts, refuse
+        self.scheduler, self.aborts, self.fault = scheduler, aborts, fault
         self.steps: list[Step] = []
         self.lives: dict[int, Life] = {}
         self.alive: dict[int, Life] = {}
@@ -150,18 +153,22 @@ class _World:
         for id in plan.unfit:
             self.end(id, "error")
         self.scheduler.apply(plan)
-        part = self.refuse(plan) if plan.ids else None
-        hopeless = self.scheduler.refused(plan, part) if part else ()
+        fault = self.fault(plan) if plan.ids else None
+        hopeless = self.scheduler.refused(plan, fault) if fault in ("decode", "prefill") else ()
         now = len(self.steps)
         self.steps.append(Step(plan, clock, price, self.scheduler.counts()[2]))
         for id in hopeless:
             self.end(id, "error")
-        if part != "prefill":  # the refused part does not run, the other one does
+        if fault == "memory":
+            newest = max(self.scheduler.state.holding, key=lambda holder: self.lives[holder].job.at)
+            self.scheduler.preempted(newest)
+            return
+        if fault != "prefill":  # the refused part does not run, the other one does
             for chunk in plan.prefill:
                 self._compute(chunk.id, chunk.start, chunk.count)
                 if chunk.last:
                     self._draw(chunk.id, now)
-        if part != "decode":
+        if fault != "decode":
             for id in plan.decode:
                 life = self.alive[id]
                 self._compute(id, life.job.prompt + len(life.tokens) - 1, 1, decode=True)

@@ -138,7 +138,10 @@ def packed_twin(snap: Snapshot, limits: Limits) -> Plan:
     if line and line[0].level != TOGETHER:
         line = line[:1]
     if decode and shared(decode[0], limits)[3] >= 0:
-        line = []
+        if line and snap.quiet_steps:
+            decode, why = [], "prompts in turn"
+        else:
+            line = []
     line = [row for row in line if row.level == TOGETHER or row is line[0]]
 
     budget = limits.max_num_batched_tokens

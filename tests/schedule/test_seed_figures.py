@@ -5,6 +5,7 @@ scheduler is needed to get a figure, the test says so.
 """
 
 import pytest
+from schedule_steps import carry_out, decoders
 
 from teachkv.schedule import Scheduler
 from teachkv.schedule.simulate import Job, Run, simulate
@@ -36,27 +37,9 @@ def test_eight_lengths_decode_one_at_a_time() -> None:
     assert width(result).count((1, 7)) >= 0.95 * 512
 
 
-def decoders(scheduler: Scheduler, lengths: list[int]) -> None:
-    """Bring requests to the point where each holds lengths[i] - 1 positions, one bucket of equal length at a time."""
-    for length in dict.fromkeys(lengths):
-        ids = [i for i, own in enumerate(lengths) if own == length]
-        for i in ids:
-            scheduler.add(i, length - 1)
-        while scheduler.state.prefilling or scheduler.state.fresh:
-            plan = scheduler.plan()
-            scheduler.apply(plan)
-            for chunk in plan.prefill:
-                scheduler.computed(chunk.id, chunk.count)
-                scheduler.appended(chunk.id)
-
-
 def decode(scheduler: Scheduler) -> int:
     """One decode step; returns the number of tokens its first row had, -1 for a prompt step."""
-    plan = scheduler.plan()
-    scheduler.apply(plan)
-    for id in plan.decode:
-        scheduler.computed(id, 1)
-        scheduler.appended(id)
+    plan = carry_out(scheduler)
     return scheduler.state.entries[plan.decode[0]].tokens - 1 if plan.decode else -1
 
 
@@ -75,7 +58,8 @@ def test_two_buckets_two_apart_alternate_and_never_merge() -> None:
 def test_47_decoders_keep_one_prompt_out_for_450_to_470_steps(policy: str) -> None:
     """Under `ragged` with coalescing off: with it, one prompt never outweighs 47 decoders (the next test)."""
     scheduler = Scheduler(policy, **({"coalesce": False} if policy == "ragged" else {}))
-    decoders(scheduler, [500] * 47)
+    decoders(scheduler, [499] * 47)
+    decode(scheduler)
     scheduler.add(47, 275)
     waited = next(step for step in range(600) if decode(scheduler) == -1)
     assert 450 <= waited <= 470
@@ -83,7 +67,8 @@ def test_47_decoders_keep_one_prompt_out_for_450_to_470_steps(policy: str) -> No
 
 def test_coalescing_keeps_that_prompt_out_until_its_patience_ends() -> None:
     scheduler = Scheduler("ragged")
-    decoders(scheduler, [500] * 47)
+    decoders(scheduler, [499] * 47)
+    decode(scheduler)
     scheduler.add(47, 275)
     waited = next(step for step in range(2000) if decode(scheduler) == -1)
     assert waited == 513, "one step more than patience_steps"
@@ -92,7 +77,8 @@ def test_coalescing_keeps_that_prompt_out_until_its_patience_ends() -> None:
 @pytest.mark.kills("floor/never-forces")
 def test_a_floor_lets_that_prompt_in_at_once() -> None:
     scheduler = Scheduler("ragged", prefill_floor_steps=4)
-    decoders(scheduler, [500] * 47)
+    decoders(scheduler, [499] * 47)
+    decode(scheduler)
     for _ in range(10):
         decode(scheduler)
     scheduler.add(47, 275)
