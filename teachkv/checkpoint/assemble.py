@@ -2,7 +2,8 @@
 unnoticed. All of that is settled before the first tensor is made, so that nothing is ever half loaded."""
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,28 +15,46 @@ from teachkv.errors import CheckpointError
 from teachkv.weights import Array, LayerWeights, ModelWeights
 
 
-def assemble(config: ModelConfig, store: Store) -> tuple[ModelConfig, ModelWeights, LoadReport]:
-    """(config with the tying settled, weights, report). Raises CheckpointError naming file and tensor."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A checkpoint found complete. `wanted` are the tensors to fetch, in the order of use."""
+
+    config: ModelConfig  # with the tying settled
+    store: Store
+    wanted: tuple[Expected, ...]
+    unused: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def check(config: ModelConfig, store: Store) -> Checked:
+    """Hold the stored tensors against the config; makes none of them. Raises CheckpointError naming file and tensor."""
     wanted = list(expected(config, store.style))
     head = wanted[-1]
     _check_dtypes(store, wanted)
-    tied, tie_notes = _settle_tying(config, store, wanted[0], head)
+    tied, notes = _settle_tying(config, store, wanted[0], head)
     if tied:
         wanted.pop()
-    _check(config, store, wanted)
-    unused = _unused(config, store, wanted, head if tied else None)
-    arrays, mapped, copied = _fetch(store, wanted)
-    weights = _build(config, wanted, arrays)
+    _check_tensors(config, store, wanted)
+    unused = _unused(store, wanted, head if tied else None)
+    settled = replace(config, tie_embeddings=tied)
+    return Checked(settled, store, tuple(wanted), tuple(unused), store.notes + tuple(notes))
+
+
+def assemble(config: ModelConfig, store: Store) -> tuple[ModelConfig, ModelWeights, LoadReport]:
+    """(config with the tying settled, weights, report). Raises CheckpointError naming file and tensor."""
+    checked = check(config, store)
+    arrays, mapped, copied = _fetch(store, checked.wanted)
+    weights = build(checked.config, checked.wanted, arrays)
     report = LoadReport(
         kind=store.kind,
         files=dict(store.files),
         dtypes=dict(Counter(stored.dtype for stored in store.tensors.values())),
-        unused=tuple(unused),
-        notes=store.notes + tuple(tie_notes),
+        unused=checked.unused,
+        notes=checked.notes,
         mapped=mapped,
         copied=copied,
     )
-    return replace(config, tie_embeddings=tied), weights, report
+    return checked.config, weights, report
 
 
 def _settle_tying(config: ModelConfig, store: Store, embed: Expected, head: Expected) -> tuple[bool, list[str]]:
@@ -88,7 +107,7 @@ def _check_dtypes(store: Store, wanted: list[Expected]) -> None:
             raise CheckpointError(f"{stored.file}: tensor {item.name!r} is {stored.dtype}; weights must be {known}")
 
 
-def _check(config: ModelConfig, store: Store, wanted: list[Expected]) -> None:
+def _check_tensors(config: ModelConfig, store: Store, wanted: list[Expected]) -> None:
     """Missing, misshapen and contradicting tensors."""
     missing = [item.name for item in wanted if item.name not in store.tensors]
     # guard[all-present]: a tensor left out stays whatever the memory held
@@ -119,12 +138,12 @@ def _check(config: ModelConfig, store: Store, wanted: list[Expected]) -> None:
             raise CheckpointError(f"{stored.file}: tensor {name!r} is there, but {why}; set the config right")
 
 
-def _unused(config: ModelConfig, store: Store, wanted: list[Expected], head: Expected | None) -> list[str]:
+def _unused(store: Store, wanted: list[Expected], head: Expected | None) -> list[str]:
     taken = {item.name for item in wanted} | ({head.name} if head else set())
     return sorted(name for name in store.tensors if name not in taken)
 
 
-def _fetch(store: Store, wanted: list[Expected]) -> tuple[dict[str, Array], int, int]:
+def _fetch(store: Store, wanted: Sequence[Expected]) -> tuple[dict[str, Array], int, int]:
     """({name: array}, bytes left in the file, bytes copied)."""
     arrays: dict[str, Array] = {}
     sizes = {False: 0, True: 0}
@@ -136,7 +155,8 @@ def _fetch(store: Store, wanted: list[Expected]) -> tuple[dict[str, Array], int,
     return arrays, sizes[False], sizes[True]
 
 
-def _build(config: ModelConfig, wanted: list[Expected], arrays: dict[str, Array]) -> ModelWeights:
+def build(config: ModelConfig, wanted: Sequence[Expected], arrays: Mapping[str, Array]) -> ModelWeights:
+    """ModelWeights from arrays under their stored names."""
     top: dict[str, Array] = {}
     layers: list[dict[str, Array]] = [{} for _ in range(config.num_layers)]
     for item in wanted:

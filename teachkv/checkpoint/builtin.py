@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from teachkv.checkpoint.assemble import build
 from teachkv.checkpoint.byte_tokenizer import BYTE_VOCAB, CHAT_TEMPLATE, byte_tokenizer_files
 from teachkv.checkpoint.glass import glass
 from teachkv.checkpoint.loaded import LoadedModel, LoadReport
 from teachkv.checkpoint.names import Expected, expected
 from teachkv.checkpoint.text_files import MemoryFiles
 from teachkv.config import ModelConfig
-from teachkv.weights import Array, LayerWeights, ModelWeights
+from teachkv.weights import Array, ModelWeights
 
 TINY_CONFIG: dict[str, object] = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -58,13 +59,7 @@ def random_weights(config: ModelConfig, seed: int, threads: int = 1) -> ModelWei
         wanted.pop()
     with ThreadPoolExecutor(threads) as pool:
         arrays = list(pool.map(lambda item: _random(item, seed), wanted))
-    top: dict[str, Array] = {}
-    layers: list[dict[str, Array]] = [{} for _ in range(config.num_layers)]
-    for item, array in zip(wanted, arrays, strict=True):
-        (top if item.layer is None else layers[item.layer])[item.own] = array
-    return ModelWeights(
-        top["embed"], top["norm"], top.get("lm_head", top["embed"]), tuple(LayerWeights(**layer) for layer in layers)
-    )
+    return build(config, wanted, {item.name: array for item, array in zip(wanted, arrays, strict=True)})
 
 
 def _random(item: Expected, seed: int) -> Array:
@@ -75,7 +70,11 @@ def _random(item: Expected, seed: int) -> Array:
         array += np.float32(1)
     elif item.own.endswith("bias"):
         array *= np.float32(0.2)
-    elif item.own != "embed":
+    elif item.own == "embed":
+        array *= np.float32(
+            0.25
+        )  # weaker than what the layers add, or a tied head would repeat the last token for ever
+    else:
         array *= np.float32(1 / math.sqrt(item.shape[1]))
     array.flags.writeable = False
     return array

@@ -100,9 +100,17 @@ class ModelConfig:
 
     @classmethod
     def from_dict(
-        cls, data: Mapping[str, Any], generation: Mapping[str, Any] | None = None, *, source: str = "config.json"
+        cls,
+        data: Mapping[str, Any],
+        generation: Mapping[str, Any] | None = None,
+        *,
+        source: str = "config.json",
+        rope_divisors: tuple[float, ...] | None = None,
     ) -> "ModelConfig":
-        """Read a config.json (and generation_config.json) object, in v4 or v5 spelling. Raises ConfigError."""
+        """Read a config.json (and generation_config.json) object, in v4 or v5 spelling. Raises ConfigError.
+
+        `rope_divisors` are those that a GGUF file holds in place of a scaling kind, one per rotated pair.
+        """
         fields = Fields(data, source)
         family = family_of(fields)
         _refuse_what_changes_the_model(fields)
@@ -111,7 +119,9 @@ class ModelConfig:
         vocab = fields.integer("vocab_size")
         hidden = fields.integer("hidden_size")
         heads, kv_heads, head_dim = _heads(fields, family, hidden, notes)
-        rope, context, rope_notes = read_rope(fields, head_dim, fields.integer("max_position_embeddings"))
+        rope, context, rope_notes = read_rope(
+            fields, head_dim, fields.integer("max_position_embeddings"), rope_divisors
+        )
         windows, window_notes = effective_windows(fields, family, layers)
         qkv_bias, o_bias, mlp_bias = _biases(fields, family)
         ids: TokenIds = read_token_ids(fields, family, generation, vocab)

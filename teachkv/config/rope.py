@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+# The kinds a config.json can name; "divided" comes from GGUF files only.
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
 
 
@@ -32,6 +33,7 @@ class RopeConfig:
     beta_slow: float = 1.0  # yarn
     attention_factor: float = 1.0  # yarn; multiplies cos and sin
     truncate: bool = True  # yarn: ramp ends rounded to whole pairs
+    divisors: tuple[float, ...] = ()  # divided: one per pair, as GGUF files of Llama 3 hold them
 
     @property
     def depends_on_length(self) -> bool:
@@ -43,6 +45,8 @@ class RopeConfig:
         extra = {
             "default": "",
             "linear": f", factor {self.factor:g}",
+            "divided": f", {len(self.divisors)} divisors of {min(self.divisors, default=1):g} to "
+            f"{max(self.divisors, default=1):g}",
             "dynamic": f", factor {self.factor:g} beyond {self.original}",
             "llama3": f", factor {self.factor:g}, original {self.original}, "
             f"low {self.low_freq_factor:g}, high {self.high_freq_factor:g}",
@@ -89,9 +93,11 @@ class Rope:
 
 def inverse_frequencies(config: RopeConfig) -> NDArray[np.float64]:
     """Radians per position of each pair, float64 [D/2]. For dynamic: those that hold up to the original length."""
-    base = config.theta ** (-np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim)
+    base: NDArray[np.float64] = config.theta ** (-np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim)
     if config.kind == "linear":
         return base / config.factor
+    if config.kind == "divided":
+        return base / np.array(config.divisors, dtype=np.float64)
     if config.kind == "llama3":
         return _llama3(base, config)
     if config.kind == "yarn":

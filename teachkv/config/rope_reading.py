@@ -12,7 +12,9 @@ from teachkv.config.rope import KINDS, RopeConfig
 DEFAULT_THETA = 10_000.0  # of all four families
 
 
-def read_rope(fields: Fields, head_dim: int, max_position: int) -> tuple[RopeConfig, int, list[str]]:
+def read_rope(
+    fields: Fields, head_dim: int, max_position: int, divisors: tuple[float, ...] | None = None
+) -> tuple[RopeConfig, int, list[str]]:
     """(settings, usable context in tokens, notes). Raises ConfigError for unknown kinds and disagreeing spellings."""
     notes: list[str] = []
     block = _block(fields, "rope_parameters", "rope_scaling")
@@ -26,6 +28,10 @@ def read_rope(fields: Fields, head_dim: int, max_position: int) -> tuple[RopeCon
     #   + if False:
     if _partial(fields, block) != 1.0:
         fields.fail("partial_rotary_factor", "is not 1; partly rotated heads are not supported")
+    if divisors is not None:
+        if kind != "default" or len(divisors) != head_dim // 2 or not all(0 < item < math.inf for item in divisors):
+            fields.fail("rope_freqs", f"must hold {head_dim // 2} positive divisors, and no other scaling beside them")
+        return RopeConfig("divided", theta, head_dim, max_position, divisors=divisors), max_position, notes
     if kind == "default":
         return RopeConfig("default", theta, head_dim, max_position), max_position, notes + _left(block)
     original = _original(fields, block, kind, max_position)
