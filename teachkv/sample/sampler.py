@@ -11,7 +11,7 @@ from cuda_kernels.sample import spec
 from teachkv.errors import NonFiniteLogits
 from teachkv.sample.logprobs import TokenLogprobs, log_softmax, report
 from teachkv.sample.params import SamplingParams
-from teachkv.sample.state import SampleState
+from teachkv.sample.state import SampleState, random_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> 
 
 
 def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...]:
-    """temperature, top_k, top_p, min_p, uniform, each [B], on the device. Greedy rows need no random number."""
+    """temperature, top_k, top_p, min_p, uniform, each [B], on the device."""
     params = [state.params for state in states]
     return (
         ops.xp.asarray([p.temperature for p in params], dtype=np.float32),
         ops.xp.asarray([max(p.top_k, 0) for p in params], dtype=np.int32),
         ops.xp.asarray([p.top_p for p in params], dtype=np.float32),
         ops.xp.asarray([p.min_p for p in params], dtype=np.float32),
-        ops.xp.asarray([0.0 if state.params.greedy else state.uniform() for state in states], dtype=np.float64),
+        ops.xp.asarray(random_numbers(states)),
     )
 
 

@@ -51,18 +51,6 @@ class SampleState:
         self.counts[token] += 1
         self.index += 1
 
-    def uniform(self) -> float:
-        """The random number of the next token: a function of (seed, sample index, index of the token)."""
-        # guard[own-stream]: a draw depends on the request alone; a generator shared by the batch couples its rows
-        # origin: vllm-project/vllm#51226
-        # mutant[own-stream/one-per-process]:
-        #   - return float(philox.uniform(self.seed, self.sample_index, self.index))
-        #   + return float(np.random.random())
-        # mutant[own-stream/samples-share]:
-        #   - return float(philox.uniform(self.seed, self.sample_index, self.index))
-        #   + return float(philox.uniform(self.seed, 0, self.index))
-        return float(philox.uniform(self.seed, self.sample_index, self.index))
-
     @property
     def changes_logits(self) -> bool:
         """Whether `process` would do anything now."""
@@ -95,6 +83,20 @@ class SampleState:
         #   +     processors.forbid(row, self.endings)
         if self.index < p.min_tokens:
             processors.forbid(row, self.endings)
+
+
+def random_numbers(states: Sequence[SampleState]) -> NDArray[np.float64]:
+    """One number per state [B], each a function of that state's (seed, sample index, index of the token) alone."""
+    keys = np.array([(state.seed, state.sample_index, state.index) for state in states], np.uint64)
+    # guard[own-stream]: a draw depends on the request alone; a generator shared by the batch couples its rows
+    # origin: vllm-project/vllm#51226
+    # mutant[own-stream/one-for-the-batch]:
+    #   - return philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2])
+    #   + return philox.uniform(keys[0, 0], 0, keys[0, 2] + np.arange(len(keys), dtype=np.uint64))
+    # mutant[own-stream/samples-share]:
+    #   - return philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2])
+    #   + return philox.uniform(keys[:, 0], 0, keys[:, 2])
+    return philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2])
 
 
 def new_state(

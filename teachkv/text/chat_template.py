@@ -101,12 +101,12 @@ class ChatTemplate:
             return self._joined(template, self._environment, values)
         except SecurityError as problem:
             raise TemplateError(f"{self.where}: does what templates may not do: {problem}") from None
-        # guard[template-refusal]: a template refuses a conversation by raising; that is the user's mistake, not a crash
-        # origin: EricLBuehler/mistral.rs#506
-        # mutant[template-refusal/own-words-lost]:
-        #   - raise TemplateError(f"{self.where}: {_first_line(problem)}") from None
-        #   + raise TemplateError(f"{self.where}: failed") from None
         except JinjaError as problem:
+            # guard[template-refusal]: a template refuses by raising; that is the user's mistake, and its words say which
+            # origin: EricLBuehler/mistral.rs#506
+            # mutant[template-refusal/own-words-lost]:
+            #   - raise TemplateError(f"{self.where}: {_first_line(problem)}") from None
+            #   + raise TemplateError(f"{self.where}: failed") from None
             raise TemplateError(f"{self.where}: {_first_line(problem)}") from None
         except Exception as problem:  # whatever a template does wrong is the template's fault
             raise TemplateError(f"{self.where}: {type(problem).__name__}: {_first_line(problem)}") from None
