@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuda_kernels.common.types import F32, Array, IntArray
-from cuda_kernels.raw.attention import checked, simple
+from cuda_kernels.raw.attention import Call, checked, decode, simple, uses_mma
 
 
 def attention_decode_ragged(
@@ -19,6 +19,8 @@ def attention_decode_ragged(
     bias: F32 | None = None,
 ) -> Array:
     """q [T, H, D], caches [R, G, C, D], cu_seqlens [B+1], row, end, lead_pad [B] -> [T, H, D]. A bias is refused."""
-    sizes = checked(q, k_cache, v_cache, cu_seqlens, row, end, lead_pad, window, bias)
-    out: Array = simple("attention_decode_ragged", q, k_cache, v_cache, cu_seqlens, row, end, lead_pad, window, scale, sizes)
+    call = Call(q, k_cache, v_cache, (cu_seqlens, row, end, lead_pad), window, scale)
+    sizes = checked(call, bias)
+    mma = uses_mma(q, sizes.head_dim)
+    out: Array = decode(call, sizes) if mma else simple("attention_decode_ragged", call, sizes)
     return out

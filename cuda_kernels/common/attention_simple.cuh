@@ -2,27 +2,10 @@
 // One warp per (token, query head). Per block of 64 positions: lane i scores positions i and i + 32, then the lanes turn
 // to the head dim: lane i sums dims i, i + 32, ... of V over the block, in ascending order.
 #include "common/element.cuh"
+#include "common/geometry.cuh"
 #include "common/reduce.cuh"
-#include "common/softmax.cuh"
 
 constexpr int kDims = (TKV_D + 31) / 32;
-
-struct Geometry {
-    global_ptr<const int> cu_seqlens, row, end, lead_pad;  // [B + 1], [B], [B], [B] or absent
-    int B;
-    offset_t C, window;
-};
-
-// The row that token t belongs to: the last b with cu_seqlens[b] <= t.
-__device__ __forceinline__ int row_of_token(const Geometry& g, offset_t t) {
-    int low = 0, high = g.B;
-    while (low + 1 < high) {
-        const int middle = (low + high) / 2;
-        if (g.cu_seqlens[static_cast<offset_t>(middle)] <= t) low = middle;
-        else high = middle;
-    }
-    return low;
-}
 
 struct Piece {
     float m, l, acc[kDims];
@@ -97,16 +80,14 @@ __device__ __forceinline__ void attention_simple_body(
     auto query = pool.take<float>(TKV_D);
     auto p = pool.take<float>(kBlock);
     const offset_t t = blockIdx.x / static_cast<unsigned>(H), h = blockIdx.x % static_cast<unsigned>(H);
-    const offset_t b = row_of_token(geometry, t), at = (t * H + h) * TKV_D;
+    const offset_t b = find_row(geometry.B, t, [&](offset_t i) { return static_cast<offset_t>(geometry.cu_seqlens[i]); }), at = (t * H + h) * TKV_D;
+    const BatchRow mine = batch_row(geometry, b);
     const int lane = static_cast<int>(threadIdx.x);
-    const offset_t row = geometry.row[b], column = geometry.end[b] - (geometry.cu_seqlens[b + 1] - t);
-    const offset_t lead_pad = geometry.lead_pad ? static_cast<offset_t>(geometry.lead_pad[b]) : 0;
     for (int d = lane; d < TKV_D; d += 32) query[d] = to_float(q[at + d]);
     __syncwarp();
 
-    Span seen = visible(column, lead_pad, geometry.window);
-    if (row < 0) seen = {0, -1};
-    const offset_t base = ((row * G + h / (H / G)) * geometry.C + lead_pad) * TKV_D;
+    const Span seen = span_of(geometry, mine, t - mine.first_token);
+    const offset_t base = ((mine.row * G + h / (H / G)) * geometry.C + mine.lead_pad) * TKV_D;
     Piece total{minus_infinity(), 0.0f, {}};
     for (offset_t segment = seen.first / kSegment; segment * kSegment <= seen.last; ++segment) {
         Piece sum{minus_infinity(), 0.0f, {}};

@@ -57,20 +57,20 @@ def cache_folder() -> Path:
     return Path(os.environ.get(CACHE) or platformdirs.user_cache_path("teachkv") / "host")
 
 
-def build(text: Source, defines: dict[str, int], variant: str = "plain") -> Path:
-    """A shared library (plain) or a program (sanitizers) with every kernel of `text`. Raises KernelUnavailable."""
+def build(text: Source, entry: str, defines: dict[str, int], variant: str = "plain") -> Path:
+    """A shared library (plain) or a program (sanitizers) that runs one kernel. Raises KernelUnavailable."""
     flags = [*FLAGS, *STRICT, *VARIANTS[variant], "-DTKV_HOST", f"-I{HERE.parent}"]
     flags += [f"-D{name}={value}" for name, value in defines.items()]
-    unit = text.text + "\n" + "\n".join(_entry(kernel) for kernel in text.kernels.values())
+    unit = text.text + "\n" + _stub(text.kernels[entry])
     support = "".join(p.read_text() for p in sorted(HERE.iterdir()) if p.suffix in (".h", ".cpp"))
     key = hashlib.sha256("\0".join([unit, support, *flags, _version()]).encode()).hexdigest()[:32]
-    target = cache_folder() / f"{Path(text.path).parent.name}-{variant}-{key}{'.so' if variant == 'plain' else ''}"
+    target = cache_folder() / f"{entry}-{variant}-{key}{'.so' if variant == 'plain' else ''}"
     if not target.exists():
         _compile(unit, flags, _runtime(variant), target, shared=variant == "plain")
     return target
 
 
-def _entry(kernel: Kernel) -> str:
+def _stub(kernel: Kernel) -> str:
     """C++ that unpacks Python's arguments and runs one kernel over a grid."""
     pieces = []
     for i, p in enumerate(kernel.parameters):

@@ -59,39 +59,41 @@ class HostModule:
 
     def __init__(self, text: Source, defines: dict[str, int]) -> None:
         self._text, self._defines = text, defines
-        self._library: ctypes.CDLL | None = None
+        self._libraries: dict[str, ctypes.CDLL] = {}
 
     def run(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> None:
         """Run every block to its end. Raises HostError with the kernel's file and line where there is one."""
         variant = os.environ.get(VARIANT, "plain")
         if variant != "plain":
-            message = run_child(build(self._text, self._defines, variant), entry, grid, block, shared, arguments)
+            message = run_child(build(self._text, entry, self._defines, variant), entry, grid, block, shared, arguments)
         else:
             message = self._here(entry, grid, block, shared, arguments)
         if message:
             raise HostError(message)
 
     def _here(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> str:
-        if self._library is None:
-            self._library = ctypes.CDLL(str(build(self._text, self._defines)))
+        library = self._libraries.get(entry)
+        if library is None:
+            library = self._libraries[entry] = ctypes.CDLL(str(build(self._text, entry, self._defines)))
         error = ctypes.create_string_buffer(1024)
         launch = _Launch(grid, block, shared, entry.encode(), ctypes.cast(error, ctypes.c_char_p))
         packed, keep = pack(arguments)
-        self._library.host_trace(1 if _recorder is not None else 0)
-        failed = getattr(self._library, f"host_run_{entry}")(packed, ctypes.byref(launch))
+        library.host_trace(1 if _recorder is not None else 0)
+        failed = getattr(library, f"host_run_{entry}")(packed, ctypes.byref(launch))
         if _recorder is not None:
             names = tuple(p.name for p in self._text.kernels[entry].parameters if p.code is None)
-            _recorder.append((entry, grid, block, names, self._accesses()))
+            _recorder.append((entry, grid, block, names, _accesses(library)))
         del keep
         return error.value.decode() if failed else ""
 
-    def _accesses(self) -> np.ndarray[Any, Any]:
-        assert self._library is not None
-        self._library.host_trace_size.restype = ctypes.c_longlong
-        self._library.host_trace_data.restype = ctypes.c_void_p
-        size = self._library.host_trace_size() * ACCESS.itemsize
-        raw = ctypes.string_at(self._library.host_trace_data(), size) if size else b""
-        return np.frombuffer(raw, ACCESS).copy()
+
+def _accesses(library: ctypes.CDLL) -> np.ndarray[Any, Any]:
+    """What the last launch recorded."""
+    library.host_trace_size.restype = ctypes.c_longlong
+    library.host_trace_data.restype = ctypes.c_void_p
+    size = library.host_trace_size() * ACCESS.itemsize
+    raw = ctypes.string_at(library.host_trace_data(), size) if size else b""
+    return np.frombuffer(raw, ACCESS).copy()
 
 
 def pack(arguments: Sequence[Any]) -> tuple[Any, list[Any]]:

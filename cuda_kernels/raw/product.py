@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from cuda_kernels.raw import loader
@@ -11,6 +12,34 @@ from cuda_kernels.raw.shapes import ceil_div, padded
 WARPS_WANTED = 2112  # 16 for each of 132 multiprocessors: enough loads in flight to fill the memory bus
 CHUNKS_LIMIT = 16
 CHUNK_STEP = 128
+BLOCK_WARPS = 16
+ROWS_LIMIT = 32  # tokens up to which the weights stream past shared memory
+MMA_ARCH = 80
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One build of linear_tiles: block of bm tokens x bn outputs by wm x wn warps, `stages` steps of K in flight."""
+
+    bm: int
+    bn: int
+    wm: int
+    wn: int
+    stages: int
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """What the .cu file is compiled with."""
+        return {"TKV_BM": self.bm, "TKV_BN": self.bn, "TKV_WM": self.wm, "TKV_WN": self.wn, "TKV_STAGES": self.stages}
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: every stage holds 64 values of k for bm + bn rows."""
+        return self.stages * (self.bm + self.bn) * 64 * 2
+
+
+SMALL = Tile(64, 64, 2, 2, 4)
+LARGE = Tile(128, 128, 2, 4, 3)
 
 
 def chunk_of(n: int, k: int) -> int:
@@ -19,19 +48,68 @@ def chunk_of(n: int, k: int) -> int:
     return ceil_div(ceil_div(k, chunks), CHUNK_STEP) * CHUNK_STEP
 
 
-def product(
-    path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, out_float32: bool
-) -> Any:
+def tile_for(rows: int, outputs: int, arch: int) -> tuple[Tile, int]:
+    """The tile, and into how many parts the chunks may be split, so that a wave of blocks is busy. Never changes bits."""
+    large = ceil_div(rows, LARGE.bm) * ceil_div(outputs, LARGE.bn)
+    if large >= 100 and loader.SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
+        return LARGE, 1
+    small = ceil_div(rows, SMALL.bm) * ceil_div(outputs, SMALL.bn)
+    return SMALL, max(1, 264 // small)
+
+
+def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, out_float32: bool) -> Any:
     """x [T, K], w [N, K] -> [T, N] by the kernels of the file `path`."""
     rows, width = x.shape
     outputs = w.shape[0]
     same("w", w, (outputs, width), x.dtype)
-    for name, array, shape in (("bias", bias, (outputs,)), ("gate", gate, (rows, outputs)), ("residual", residual, (rows, outputs))):
+    for name, array, shape in (("bias", bias, (outputs,)), ("gate", gate, (rows, outputs)), ("residual", residual, (rows, outputs))):  # fmt: skip
         if array is not None:
             same(name, array, shape, x.dtype)
     out = empty(x, (rows, outputs), "float32" if out_float32 else None)
     defines = {"TKV_DTYPE": dtype_code(x), "TKV_OUT_F32": int(out_float32)}
-    kernel = loader.kernel(path, "linear_simple", x, defines)
-    arguments = (x, w, bias, gate, residual, out, rows, outputs, width, chunk_of(outputs, width))
-    kernel((ceil_div(outputs, 32), ceil_div(rows, 32), 1), (256, 1, 1), arguments, shared=2 * padded(32 * 33 * 4))
+    terms, arch = (bias, gate, residual), loader.arch_of(x)
+    # The choice of arithmetic is the layer's; only between rows and tiles does T decide.
+    if defines["TKV_DTYPE"] == 0 or width % 8 != 0 or arch < MMA_ARCH:
+        _simple(path, x, w, terms, out, defines)
+    elif rows <= ROWS_LIMIT:
+        _rows(path, x, w, terms, out, defines)
+    else:
+        _tiles(path, x, w, terms, out, defines, *tile_for(rows, outputs, arch))
     return out
+
+
+def _simple(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int]) -> None:
+    (rows, width), outputs = x.shape, w.shape[0]
+    kernel = loader.kernel(path, "linear_simple", x, defines | {"TKV_PATH": 0})
+    arguments = (x, w, *terms, out, rows, outputs, width, chunk_of(outputs, width))
+    kernel((ceil_div(outputs, 32), ceil_div(rows, 32), 1), (256, 1, 1), arguments, shared=2 * padded(32 * 33 * 4))
+
+
+def _rows(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int]) -> None:
+    (rows, width), outputs = x.shape, w.shape[0]
+    token_tiles = 1 if rows <= 16 else 2
+    chunk = chunk_of(outputs, width)
+    chunks = ceil_div(width, chunk)
+    tiles = max(1, min(BLOCK_WARPS // chunks, 4 if chunks > 1 else 8))
+    kernel = loader.kernel(path, "linear_rows", x, defines | {"TKV_PATH": 1, "TKV_TOKEN_TILES": token_tiles})
+    grid = (ceil_div(outputs, 8 * tiles), ceil_div(rows, 16 * token_tiles), 1)
+    arguments = (x, w, *terms, out, rows, outputs, width, chunk, chunks)
+    kernel(grid, (32 * chunks * tiles, 1, 1), arguments, shared=chunks * tiles * token_tiles * 16 * 8 * 4)
+
+
+def _tiles(
+    path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int], tile: Tile, parts: int
+) -> None:
+    (rows, width), outputs = x.shape, w.shape[0]
+    chunk = chunk_of(outputs, width)
+    chunks = ceil_div(width, chunk)
+    parts = ceil_div(chunks, ceil_div(chunks, min(parts, chunks)))  # no part without a chunk
+    partial = empty(x, (chunks, rows, outputs), "float32") if parts > 1 else None
+    built = defines | {"TKV_PATH": 2} | tile.defines
+    kernel = loader.kernel(path, "linear_tiles", x, built)
+    grid = (ceil_div(rows, tile.bm), ceil_div(outputs, tile.bn), parts)
+    arguments = (x, w, *terms, out, partial, rows, outputs, width, chunk, chunks)
+    kernel(grid, (32 * tile.wm * tile.wn, 1, 1), arguments, shared=tile.shared)
+    if parts > 1:
+        reduce = loader.kernel(path, "linear_reduce", x, built)
+        reduce((ceil_div(rows * outputs, 256), 1, 1), (256, 1, 1), (partial, *terms, out, rows, outputs, chunks))

@@ -41,7 +41,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Source:
-    """One translation unit: its flat text (every include pasted in once) and its kernels."""
+    """One translation unit: its flat text (includes pasted in) and the kernels it declares, under an #if or not."""
 
     path: str
     text: str
@@ -78,24 +78,25 @@ def read(path: str) -> str:
 
 
 def load(path: str) -> Source:
-    """Paste includes in place, once each, with #line marks so that messages name the file that was written."""
-    text = _flatten(path, set())
+    """Paste includes in place, with #line marks so that messages name the file that was written."""
+    text = _flatten(path, ())
     kernels = {kernel.name: kernel for kernel in map(_parse, _KERNEL.finditer(text))}
     return Source(path, text, kernels)
 
 
-def _flatten(path: str, seen: set[str]) -> str:
-    seen.add(path)
-    lines = [f'#line 1 "{path}"']
+def _flatten(path: str, above: tuple[str, ...]) -> str:
+    """`path` with its includes in place, behind guards: an include may stand under an #if."""
+    if path in above:
+        raise KernelUnavailable(f"kernel text includes itself: {' -> '.join((*above, path))}")
+    guard = "TKV_ONCE_" + re.sub(r"\W", "_", path)
+    lines = [f"#ifndef {guard}", f"#define {guard}", f'#line 1 "{path}"']
     for number, line in enumerate(read(path).splitlines(), start=1):
         include = _INCLUDE.match(line)
         if include is None:
             lines.append(line)
         else:
-            if include[1] not in seen:
-                lines.append(_flatten(include[1], seen))
-            lines.append(f'#line {number + 1} "{path}"')
-    return "\n".join(lines)
+            lines += [_flatten(include[1], (*above, path)), f'#line {number + 1} "{path}"']
+    return "\n".join([*lines, "#endif"])
 
 
 def _parse(match: re.Match[str]) -> Kernel:
