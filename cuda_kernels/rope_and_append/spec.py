@@ -25,12 +25,23 @@ def rope_and_append(
     the cache.
     Source: Su et al. 2021, RoFormer, with dimensions i and i + D/2 as a pair ("rotate_half").
     """
-    live = row >= 0
-    if column[live].size and (int(column[live].min()) < 0 or int(column[live].max()) >= k_cache.shape[2]):
-        raise ValueError(f"rope_and_append: columns {column[live]} do not fit a cache of {k_cache.shape[2]}")
+    # guard[same-angle]: the queries and keys of one step turn by the same position, each once
+    # mutant[same-angle/queries-twice]:
+    #   - q[...] = rotate(q, cos, sin)
+    #   + q[...] = rotate(rotate(q, cos, sin), cos, sin)
     q[...] = rotate(q, cos, sin)
-    k_cache[row[live], :, column[live]] = rotate(k, cos, sin)[live]
-    v_cache[row[live], :, column[live]] = v[live]
+    k = rotate(k, cos, sin)
+    # guard[padding-row]: -1 would wrap around to the last buffer row, which belongs to somebody
+    # mutant[padding-row/written]:
+    #   - if row.size and int(row.min()) < 0:
+    #   + if False:
+    if row.size and int(row.min()) < 0:
+        live = row >= 0
+        row, column, k, v = row[live], column[live], k[live], v[live]
+    if row.size and (int(column.min()) < 0 or int(column.max()) >= k_cache.shape[2]):
+        raise ValueError(f"rope_and_append: columns {column.tolist()} do not fit a cache of {k_cache.shape[2]}")
+    k_cache[row, :, column] = k
+    v_cache[row, :, column] = v
 
 
 def rotate(x: Array, cos: F32, sin: F32) -> Array:

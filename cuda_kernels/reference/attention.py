@@ -1,0 +1,131 @@
+"""attention_prefill and attention_decode_ragged in NumPy, fast enough for real models, in the spec's order of sums.
+
+The two are one function: a query's result does not depend on how many come with it. Which form computes it is decided
+by the count of tokens of its row, and both forms give the same bits, which `stable_forms` tests at load.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from cuda_kernels.common.attention_spec import BLOCK, attention
+from cuda_kernels.common.types import F32, Array, IntArray
+from cuda_kernels.reference.attention_single import Batch, attend_batch, batches_of
+from cuda_kernels.reference.attention_tiles import Chunk, attend_tile, tokens_at_once
+from cuda_kernels.reference.spans import Queries, queries_of
+from cuda_kernels.reference.threads import spread
+
+FEW = 8  # rows with fewer tokens go query by query
+
+
+class Attention:
+    """The callable behind both ops. Keeps the layout of the last few geometries: 30 layers ask for the same one."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[object, ...], tuple[list[Batch], list[Chunk]]] = {}
+
+    def __call__(
+        self,
+        q: Array,
+        k_cache: Array,
+        v_cache: Array,
+        cu_seqlens: IntArray,
+        row: IntArray,
+        end: IntArray,
+        lead_pad: IntArray | None = None,
+        window: int | None = None,
+        scale: float = 1.0,
+        bias: F32 | None = None,
+    ) -> Array:
+        """q [T, H, D], caches [R, G, C, D], cu_seqlens [B+1], row, end, lead_pad [B] -> [T, H, D]; see the spec."""
+        if bias is not None:
+            return attention(q, k_cache, v_cache, cu_seqlens, row, end, lead_pad, window, scale, bias)
+        heads, groups, dim = q.shape[1], k_cache.shape[1], q.shape[2]
+        lanes, step = stable_forms(heads // groups, dim)
+        batches, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, groups * lanes, step)
+        out = np.zeros(q.shape, np.float32)
+        scaled = np.asarray(q, np.float32).reshape(-1, groups, heads // groups, dim) * np.float32(scale)
+        grouped = out.reshape(scaled.shape)
+        for batch in batches:
+            some = scaled[batch.queries.token]
+            if lanes > some.shape[2]:
+                some = np.concatenate([some, np.zeros((len(some), groups, lanes - some.shape[2], dim), np.float32)], 2)
+            grouped[batch.queries.token] = attend_batch(some, k_cache, v_cache, batch)[:, :, : scaled.shape[2]]
+        for chunk in chunks:
+            attend_chunk(scaled, k_cache, v_cache, chunk, step, grouped)
+        return out.astype(q.dtype, copy=False)
+
+    def _plan(
+        self,
+        cu_seqlens: IntArray,
+        row: IntArray,
+        end: IntArray,
+        lead_pad: IntArray | None,
+        window: int | None,
+        lanes: int,
+        step: int,
+    ) -> tuple[list[Batch], list[Chunk]]:
+        """Layout for one geometry, found by content: arrays may be reused by their owner for the next step."""
+        pads = b"" if lead_pad is None else lead_pad.tobytes()
+        key = (cu_seqlens.tobytes(), row.tobytes(), end.tobytes(), pads, lead_pad is None, window, lanes, step)
+        if key not in self._plans:
+            if len(self._plans) >= 4:
+                self._plans.clear()
+            single, chunks = split(queries_of(cu_seqlens, row, end, lead_pad, window), cu_seqlens, step)
+            self._plans[key] = (batches_of(single, lanes * 4 * BLOCK), chunks)
+        return self._plans[key]
+
+
+def split(queries: Queries, cu_seqlens: IntArray, step: int) -> tuple[Queries, list[Chunk]]:
+    """Rows with many tokens become chunks, all others single queries. Without stable tiles all are single."""
+    owner = np.searchsorted(cu_seqlens, queries.token, side="right") - 1
+    many = (np.diff(cu_seqlens)[owner] >= FEW) & (step > 1)
+    chunks = [Chunk(queries.pick(np.flatnonzero(many & (owner == b)))) for b in np.unique(owner[many])]
+    return queries.pick(np.flatnonzero(~many)), chunks
+
+
+def attend_chunk(q: F32, k_cache: Array, v_cache: Array, chunk: Chunk, step: int, out: F32) -> None:
+    """All queries of one row, tile by tile over the threads, into out [T, G, g, D]."""
+    queries, start = chunk.queries, chunk.start
+    keys, values = chunk.aligned(k_cache), chunk.aligned(v_cache)
+    size = tokens_at_once(q.shape[1] * q.shape[2], keys.shape[1], step)
+
+    def some(begin: int, stop: int) -> None:
+        for i in range(begin * size, min(stop * size, len(queries.token)), size):
+            cut = slice(i, i + size)
+            first, last = queries.first[cut], queries.last[cut]
+            out[queries.token[cut]] = attend_tile(q[queries.token[cut]], keys, values, first, last, start, step)
+
+    spread(-(-len(queries.token) // size), some)
+
+
+@cache
+def stable_forms(group: int, dim: int) -> tuple[int, int]:
+    """(rows of a single query's product, tokens of a tile): the widest tile whose rows have the bits they have alone.
+
+    Tested on this machine's BLAS for the two products of attention. A tile of 1 token means: no tiles.
+    """
+    for step in (8, 4, 2):
+        for lanes in sorted({group, max(group, 2), -(-group // 4) * 4, -(-group // 8) * 8}):
+            if _tile_is_stable(group, lanes, step, dim):
+                return lanes, step
+    return group, 1
+
+
+def _tile_is_stable(group: int, lanes: int, step: int, dim: int) -> bool:
+    """Both products of attention, queries x keys and weights x values, one by one and as a tile: same bits?"""
+    generator = np.random.default_rng(dim * 1009 + group)
+    keys = generator.standard_normal((2, BLOCK, dim), dtype=np.float32).swapaxes(-1, -2)
+    values = generator.standard_normal((2, BLOCK, dim), dtype=np.float32)
+    for block in (keys, values):
+        depth = block.shape[1]
+        rows = generator.standard_normal((step, group, depth), dtype=np.float32)
+        alone = np.zeros((step, 1, lanes, depth), np.float32)
+        alone[:, 0, :group] = rows
+        one_by_one = np.matmul(alone, block)[:, :, :group].swapaxes(0, 1)
+        together = np.matmul(rows.reshape(1, step * group, depth), block)
+        if one_by_one.reshape(together.shape).tobytes() != together.tobytes():
+            return False
+    return True

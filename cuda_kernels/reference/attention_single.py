@@ -1,0 +1,110 @@
+"""Attention query by query, all queries side by side: decode, and prefill where tiles are not stable.
+
+Letters: U queries, G KV heads, H query heads, r = rows of one product (H / G, or padded), S segments, D head dim.
+Every product has the same shape, [r, D] @ [D, 64] or [r, 64] @ [64, D], so that nothing can depend on the company.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cuda_kernels.common.attention_spec import BLOCK
+from cuda_kernels.common.types import F32, Array
+from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, weigh
+from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner
+
+MOST_SCORES = 1 << 20  # floats of scores held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Queries that are computed together, and how their blocks lie in the cache."""
+
+    queries: Queries
+    segments: int
+    edges: list[Edge]
+    inner: list[Inner]
+    edge_query: Index  # [E]
+    edge_block: Index  # [E]
+    edge_dead: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]  # [E, 64]
+
+
+def batches_of(queries: Queries, scores_per_segment: int) -> list[Batch]:
+    """All queries at once if their padded scores are few, else those of equal width together, in bounded portions."""
+    if not len(queries.token):
+        return []
+    spans = queries.segments
+    if len(spans) * int(spans.max()) * scores_per_segment <= MOST_SCORES:
+        return [_batch(queries, int(spans.max()))]
+    found = []
+    for width in np.unique(spans):
+        which = np.flatnonzero(spans == width)
+        step = max(1, MOST_SCORES // (int(width) * scores_per_segment))
+        found += [_batch(queries.pick(which[i : i + step]), int(width)) for i in range(0, len(which), step)]
+    return found
+
+
+def _batch(queries: Queries, segments: int) -> Batch:
+    edges, inner = edges_and_inner(queries)
+    where = np.arange(BLOCK)
+    lo, hi = (np.array([getattr(e, name) for e in edges], np.intp)[:, None] for name in ("lo", "hi"))
+    return Batch(
+        queries,
+        segments,
+        edges,
+        inner,
+        np.array([e.query for e in edges], np.intp),
+        np.array([e.block for e in edges], np.intp),
+        (where < lo) | (where >= hi),
+    )
+
+
+def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
+    """q [U, G, r, D], already scaled -> [U, G, r, D]."""
+    rows, groups, r, dim = q.shape
+    blocks = batch.segments * PER_SEGMENT
+    scores = np.full((rows, groups, blocks, r, BLOCK), -np.inf, np.float32)
+    edge_k, edge_v = _edge_blocks(k_cache, batch.edges), _edge_blocks(v_cache, batch.edges)
+    for run in batch.inner:
+        keys = _whole_blocks(k_cache, run)
+        out = scores[run.query, :, run.block : run.block + run.count]
+        np.matmul(q[run.query, :, None], keys.swapaxes(-1, -2), out=out)
+    if batch.edges:
+        some = np.matmul(q[batch.edge_query], edge_k.swapaxes(-1, -2))
+        # guard[dead-keys]: the unseen part of a block scores -inf, not 0: a zero key would still take weight
+        # mutant[dead-keys/zero-scores]:
+        #   - np.copyto(some, -np.inf, where=batch.edge_dead[:, None, None])
+        #   + np.copyto(some, 0.0, where=batch.edge_dead[:, None, None])
+        np.copyto(some, -np.inf, where=batch.edge_dead[:, None, None])
+        scores[batch.edge_query, :, batch.edge_block] = some
+    shaped = scores.reshape(rows, groups, batch.segments, PER_SEGMENT, r, BLOCK)
+    maxima, sums = weigh(shaped)
+    values = np.zeros((rows, groups, blocks, r, dim), np.float32)
+    for run in batch.inner:
+        span = slice(run.block, run.block + run.count)
+        np.matmul(scores[run.query, :, span], _whole_blocks(v_cache, run), out=values[run.query, :, span])
+    if batch.edges:
+        values[batch.edge_query, :, batch.edge_block] = scores[batch.edge_query, :, batch.edge_block] @ edge_v
+    return fold_and_merge(maxima, sums, values.reshape(*shaped.shape[:-1], dim))
+
+
+def _whole_blocks(cache: Array, run: Inner) -> F32:
+    """A view [G, n, 64, D] of blocks that lie whole in the cache."""
+    groups, _, dim = cache.shape[1:]
+    span = cache[run.row, :, run.column : run.column + run.count * BLOCK]
+    return np.asarray(span.reshape(groups, run.count, BLOCK, dim), np.float32)
+
+
+def _edge_blocks(cache: Array, edges: list[Edge]) -> F32:
+    """Copies [E, G, 64, D] of blocks seen in part: what is not seen is zero here, whatever the cache holds there."""
+    groups, _, dim = cache.shape[1:]
+    # guard[dead-values]: 0 x NaN is NaN, so a weight of zero does not make an unseen value harmless
+    # mutant[dead-values/multiplied]:
+    #   - blocks = np.zeros((len(edges), groups, BLOCK, dim), np.float32)
+    #   + blocks = np.full((len(edges), groups, BLOCK, dim), np.nan, np.float32)
+    blocks = np.zeros((len(edges), groups, BLOCK, dim), np.float32)
+    for i, edge in enumerate(edges):
+        blocks[i, :, edge.lo : edge.hi] = cache[edge.row, :, edge.column : edge.column + edge.hi - edge.lo]
+    return blocks

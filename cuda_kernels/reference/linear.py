@@ -1,0 +1,70 @@
+"""linear and lm_head over the plan that this machine's BLAS allows for each (N, K)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from cuda_kernels.common.types import F32, Array
+from cuda_kernels.linear.spec import epilogue
+from cuda_kernels.reference.invariance import BEST_EFFORT, find_plan, plain, require
+from cuda_kernels.reference.products import Plan, product
+
+
+class Products:
+    """Plans by (N, K). Shapes given at the start are tested at once, others at first use.
+
+    invariance  True: the cheapest plan with equal bits, best effort where there is none. "required": NotInvariant
+                there. False: the fastest form for each row count.
+    """
+
+    def __init__(self, shapes: Iterable[tuple[int, int]], invariance: bool | Literal["required"]) -> None:
+        self.invariance = invariance
+        self._plans: dict[tuple[int, int], Plan] = {}
+        for outs, width in sorted(set(shapes)):
+            self.plan(outs, width)
+
+    def plan(self, outs: int, width: int) -> Plan:
+        """The plan for weights [outs, width]."""
+        found = self._plans.get((outs, width))
+        if found is None:
+            found = self._plans[outs, width] = self._choose(outs, width)
+        return found
+
+    def _choose(self, outs: int, width: int) -> Plan:
+        tested = _tested(outs, width)
+        if self.invariance is False:
+            return plain(tested)
+        if self.invariance == "required":
+            return require(tested, outs, width)
+        return tested or BEST_EFFORT
+
+    def linear(
+        self,
+        x: Array,
+        w: Array,
+        bias: Array | None = None,
+        gate: Array | None = None,
+        residual: Array | None = None,
+    ) -> Array:
+        """x [T, K], w [N, K], bias [N], gate [T, N], residual [T, N] -> [T, N]; see linear/spec.py."""
+        y = self.lm_head(x, w)
+        return epilogue(y, bias, gate, residual).astype(x.dtype, copy=False)
+
+    def lm_head(self, x: Array, w: Array) -> F32:
+        """x [T, K], w [V, K] -> float32 [T, V]."""
+        return product(np.asarray(x, np.float32), np.asarray(w, np.float32), self.plan(*w.shape))
+
+    def notes(self) -> tuple[str, ...]:
+        """One line per class of shapes, and a warning where equal bits cannot be had."""
+        classes = Counter(plan.name for plan in self._plans.values())
+        return tuple(f"linear: {count} shapes as {name}" for name, count in sorted(classes.items()))
+
+
+@cache
+def _tested(outs: int, width: int) -> Plan | None:
+    return find_plan(outs, width)

@@ -1,0 +1,117 @@
+"""What each query sees, as arrays: computed once per step and kind of layer, not once per layer.
+
+Letters: B rows of the call, T tokens, U queries that see something, E blocks seen in part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cuda_kernels.common.attention_spec import BLOCK, SEGMENT
+from cuda_kernels.common.types import IntArray
+
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries one by one. All fields [U].
+
+    token  index in the packed token axis      row    buffer row
+    pad    column of position 0                first  oldest position seen        last  newest, the query's own
+    """
+
+    token: Index
+    row: Index
+    pad: Index
+    first: Index
+    last: Index
+
+    def pick(self, which: Index) -> Queries:
+        return Queries(self.token[which], self.row[which], self.pad[which], self.first[which], self.last[which])
+
+    @property
+    def segments(self) -> Index:
+        """How many segments each query's span touches."""
+        return self.last // SEGMENT - self.first // SEGMENT + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Edge:
+    """A block of which a query sees only positions lo .. hi: its unseen rest must not be read."""
+
+    query: int
+    block: int  # counted from the first block of the query's first segment
+    row: int
+    column: int  # where position lo lies
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A run of blocks that a query sees whole, in place in the cache."""
+
+    query: int
+    block: int
+    row: int
+    column: int
+    count: int
+
+
+def queries_of(
+    cu_seqlens: IntArray, row: IntArray, end: IntArray, lead_pad: IntArray | None, window: int | None
+) -> Queries:
+    """All queries of live rows that see at least one column. Padding rows (-1) have none."""
+    counts = np.diff(cu_seqlens).astype(np.intp)
+    owner = np.repeat(np.arange(len(row)), counts)
+    token = np.arange(int(cu_seqlens[-1]) if len(cu_seqlens) else 0, dtype=np.intp)
+    pads = np.zeros(len(row), np.intp) if lead_pad is None else lead_pad.astype(np.intp)
+    # The query's column counts from the right end: its n tokens are the last n columns before `end`.
+    # guard[bottom-right]: with a cached prefix, query i of n lies at end - n + i, never at i
+    # mutant[bottom-right/top-left]:
+    #   - column = end.astype(np.intp)[owner] - (cu_seqlens.astype(np.intp)[1:][owner] - token)
+    #   + column = token - cu_seqlens.astype(np.intp)[:-1][owner]
+    column = end.astype(np.intp)[owner] - (cu_seqlens.astype(np.intp)[1:][owner] - token)
+    oldest = np.maximum(pads[owner], 0)
+    if window is not None:
+        # guard[window-keys]: exactly `window` keys, the query's own among them
+        # mutant[window-keys/one-too-wide]:
+        #   - oldest = np.maximum(oldest, column + 1 - window)
+        #   + oldest = np.maximum(oldest, column - window)
+        # mutant[window-keys/one-too-narrow]:
+        #   - oldest = np.maximum(oldest, column + 1 - window)
+        #   + oldest = np.maximum(oldest, column + 2 - window)
+        oldest = np.maximum(oldest, column + 1 - window)
+    # guard[empty-query]: a query that sees nothing must be left out, so that its output stays zero
+    # mutant[empty-query/removed]:
+    #   - live = (row[owner] >= 0) & (oldest <= column)
+    #   + live = row[owner] >= 0
+    live = (row[owner] >= 0) & (oldest <= column)
+    pad = pads[owner]
+    found = Queries(token, row.astype(np.intp)[owner], pad, oldest - pad, column - pad)
+    return found.pick(np.flatnonzero(live))
+
+
+def edges_and_inner(queries: Queries) -> tuple[list[Edge], list[Inner]]:
+    """Cut each query's span first .. last at block boundaries: at most two edges and one run of whole blocks."""
+    edges: list[Edge] = []
+    inner: list[Inner] = []
+    fields = zip(queries.row.tolist(), queries.pad.tolist(), queries.first.tolist(), queries.last.tolist(), strict=True)
+    for u, (row, pad, first, last) in enumerate(fields):
+        base = first // SEGMENT * (SEGMENT // BLOCK)
+        start, stop = first, last + 1
+        head = min(stop, -(-start // BLOCK) * BLOCK)
+        if start < head:
+            block = start // BLOCK
+            edges.append(Edge(u, block - base, row, pad + start, start - block * BLOCK, head - block * BLOCK))
+            start = head
+        tail = max(start, stop // BLOCK * BLOCK)
+        if start < tail:
+            inner.append(Inner(u, start // BLOCK - base, row, pad + start, (tail - start) // BLOCK))
+        if tail < stop:
+            edges.append(Edge(u, tail // BLOCK - base, row, pad + tail, 0, stop - tail))
+    return edges, inner

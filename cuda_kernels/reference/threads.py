@@ -1,0 +1,104 @@
+"""A handful of threads that run NumPy calls side by side. NumPy lets go of the interpreter inside a product.
+
+OpenBLAS spreads one large product over the cores, but runs a small one on the core that asks. Many small products are
+spread here. Which thread computes what never changes a result: jobs share no output.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+
+Job = Callable[[], None]
+MOST_THREADS = 16
+
+
+class _Worker:
+    """One thread that waits for a job, runs it and says so. A pair of locks costs 13 us a turn, an executor 60."""
+
+    def __init__(self) -> None:
+        self._go, self._done = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._done.acquire()
+        self._job: Job | None = None
+        self._error: BaseException | None = None
+        threading.Thread(target=self._loop, name="reference-kernels", daemon=True).start()
+
+    def start(self, job: Job) -> None:
+        self._job = job
+        self._go.release()
+
+    def wait(self) -> BaseException | None:
+        self._done.acquire()
+        error, self._error = self._error, None
+        return error
+
+    def _loop(self) -> None:
+        while True:
+            self._go.acquire()
+            try:
+                if self._job is not None:
+                    self._job()
+            except BaseException as error:  # handed to the caller, who raises it
+                self._error = error
+            self._job = None
+            self._done.release()
+
+
+class Team:
+    """`size` threads, the caller among them."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._workers = [_Worker() for _ in range(size - 1)]
+        self._busy = threading.Lock()
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run at most `size` jobs at once and return when all are done. Raises what a job raised."""
+        if len(jobs) == 1 or not self._busy.acquire(blocking=False):
+            for job in jobs:
+                job()
+            return
+        try:
+            helpers = self._workers[: len(jobs) - 1]
+            for worker, job in zip(helpers, jobs[1:], strict=True):
+                worker.start(job)
+            errors: list[BaseException | None] = []
+            try:
+                jobs[0]()
+            finally:
+                errors += [worker.wait() for worker in helpers]
+            for error in errors:
+                if error is not None:
+                    raise error
+        finally:
+            self._busy.release()
+
+
+def thread_count() -> int:
+    """As many as OpenBLAS would use: its environment variable, else the cores this process may run on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    asked = os.environ.get("OPENBLAS_NUM_THREADS", "")
+    return max(1, min(cores, int(asked) if asked.isdecimal() and asked != "0" else cores, MOST_THREADS))
+
+
+@cache
+def team() -> Team:
+    """The threads of this process, started at first use."""
+    return Team(thread_count())
+
+
+def spread(count: int, job: Callable[[int, int], None]) -> None:
+    """Cut range(count) into one piece per thread and run job(start, stop) on each."""
+    crew = team()
+    cuts = [count * i // crew.size for i in range(crew.size + 1)]
+    pieces = [(a, b) for a, b in pairwise(cuts) if b > a]
+    crew.run([lambda a=a, b=b: job(a, b) for a, b in pieces])  # type: ignore[misc]
+
+
+# A forked child has only the thread that forked: its team must be a new one.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=team.cache_clear)
