@@ -1,6 +1,6 @@
 """The prefix cache: what prompts have in common is computed once."""
 
-from teachkv.prefix.block import Block, Hit, LiveLayer, LiveRows, ReadRows, stack_layers
+from teachkv.prefix.block import Block, Hit, LiveLayer, LiveRows, ReadRows
 from teachkv.prefix.cache import PrefixCache, PrefixStats
 from teachkv.prefix.keys import NO_TAGS, Tags, model_fingerprint
 from teachkv.prefix.naive import NaivePrefixCache
@@ -17,5 +17,4 @@ __all__ = [
     "ReadRows",
     "Tags",
     "model_fingerprint",
-    "stack_layers",
 ]

@@ -63,13 +63,6 @@ class Hit(Generic[Stored]):
     blocks: tuple[Stored, ...] = field(repr=False)
 
 
-def stack_layers(blocks: Sequence[Any], xp: Any = np) -> list[LayerRows]:
-    """Per layer k and v of several blocks in one array each, [n, G, block_tokens, D]; `xp` is numpy or cupy."""
-    layers = range(len(blocks[0].layers)) if blocks else range(0)
-    k_and_v = [[xp.stack([block.layers[i][side] for block in blocks]) for side in (0, 1)] for i in layers]
-    return [(k, v) for k, v in k_and_v]
-
-
 def require_live(rows: LiveRows, coverage: int) -> LiveRows:
     """Return `rows` if every layer ends at position `coverage`; GeometryError names the first that does not."""
     for number, layer in enumerate(rows.layers):

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prefix_rows import LAYERS, Layer, Rows, check_inside, hit_length, live, store, stored_blocks
+from prefix_rows import Layer, Rows, check_inside, hit_length, live, store, stored_blocks
 
 from teachkv.errors import GeometryError
-from teachkv.prefix import PrefixCache, stack_layers
+from teachkv.prefix import PrefixCache
 
 SIXTY = list(range(61))
 
@@ -119,9 +119,10 @@ def test_two_requests_that_share_a_prompt_do_not_meet_in_its_blocks() -> None:
     before = checksum(prefix)
     for answer in ([70, 71, 72, 73, 74], [80, 81, 82, 83, 84]):
         hit = prefix.match([*SIXTY[:9], *answer])
-        for k, v in stack_layers(hit.blocks):
-            assert k.shape == v.shape == (2, 2, 4, 3)
-            k[:] = v[:] = np.nan
+        for block in hit.blocks:
+            for k, v in block.layers:
+                mine = k.copy(), v.copy()
+                mine[0][:] = mine[1][:] = np.nan
         prefix.release(hit)
         assert checksum(prefix) == before
         store(prefix, [*SIXTY[:9], *answer])
@@ -136,18 +137,6 @@ def test_a_hit_after_everything_was_let_go_finds_the_same_rows() -> None:
     for _ in range(3):
         assert hit_length(prefix, SIXTY) == 60
         assert checksum(prefix) == before
-
-
-def test_blocks_of_several_layers_stack_in_order() -> None:
-    prefix = cache()
-    store(prefix, SIXTY[:9])
-    hit = prefix.match(SIXTY)
-    stacked = stack_layers(hit.blocks)
-    assert len(stacked) == LAYERS
-    for (k, v), layer in zip(stacked, live(SIXTY, 8).layers, strict=True):
-        np.testing.assert_array_equal(np.concatenate(list(k), axis=1), layer.k)
-        np.testing.assert_array_equal(np.concatenate(list(v), axis=1), layer.v)
-    assert stack_layers(()) == []
 
 
 @pytest.mark.kills("prefix-ring/removed")
