@@ -15,6 +15,7 @@ from teachkv.mutate.canary import canary_tasks
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import Claim, find_claims
 from teachkv.mutate.decide import Decider
+from teachkv.mutate.explain import explain_survivors
 from teachkv.mutate.judge import PASSED
 from teachkv.mutate.launch import Launcher
 from teachkv.mutate.place import Span
@@ -67,6 +68,7 @@ class Campaign:
             for result in decider.verdicts():
                 self.results.append(result)
                 self.mutant_seconds = time.monotonic() - begun
+            explain_survivors(self)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -71,6 +71,7 @@ class Mutant:
     card_path: Path
     line: int
     block_end: int | None = None
+    automatic: bool = False
 
     @property
     def guard(self) -> str:

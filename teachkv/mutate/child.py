@@ -13,6 +13,7 @@ import pytest
 
 from teachkv.mutate import isolate
 from teachkv.mutate.judge import Recorder, TestOutcome
+from teachkv.mutate.observe import Observer
 from teachkv.mutate.overlay import OverlayFinder
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.swap import Plan, apply_swaps
@@ -22,10 +23,10 @@ from teachkv.mutate.task import Answer, Task, send
 class Runner:
     """Runs items of a session one after the other through pytest's own protocol, so that every plugin takes part."""
 
-    def __init__(self, session: pytest.Session, tracer: ReachTracer | None = None) -> None:
+    def __init__(self, session: pytest.Session, tracer: ReachTracer | Observer | None = None) -> None:
         self._session, self._tracer = session, tracer
         self._items = {item.nodeid: item for item in session.items}
-        self._recorder = Recorder(tracer)
+        self._recorder = Recorder(tracer if isinstance(tracer, ReachTracer) else None)
         session.config.pluginmanager.register(self._recorder)
         self._start = Path.cwd()
 
@@ -50,7 +51,10 @@ class Runner:
         finally:
             if self._tracer is not None:
                 self._tracer.stop()
-                outcome.reached = tuple(sorted(self._tracer.take()))
+                if isinstance(self._tracer, Observer):
+                    outcome.seen = self._tracer.take()
+                else:
+                    outcome.reached = tuple(sorted(self._tracer.take()))
         return outcome
 
     def _restore(self, environment: dict[str, str]) -> None:
@@ -90,7 +94,10 @@ def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None) 
         if plan.late:
             overlay = OverlayFinder({} if task.noop else plan.late)
             overlay.install()
-    tests = Runner(session, tracer if task.trace else None).run(task)
+    watcher: ReachTracer | Observer | None = tracer if task.trace else None
+    if task.observe:
+        watcher = Observer({(file, name) for file, name in task.observe})
+    tests = Runner(session, watcher).run(task)
     if overlay is not None:
         applied = applied or task.noop or bool(overlay.served)
     return Answer(task.id, task.nonce, applied=applied, tests=tests)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import Claim
 from teachkv.mutate.judge import ASSERTION, RAISE, SETUP, SKIPPED, TestOutcome
+from teachkv.mutate.listing import diff_lines
 from teachkv.mutate.pool import Result
+from teachkv.mutate.registry import relative
 from teachkv.mutate.selection import is_narrowed
 from teachkv.mutate.task import KILL, Task
 from teachkv.mutate.verdicts import OPEN, MutantResult, Verdict
@@ -64,8 +66,7 @@ class Decider:
         campaign = self._campaign
         plan = campaign.plans[mutant.id]
         reaching = campaign.baseline.reaching(mutant.id, campaign.spans[mutant.id])
-        result = MutantResult(mutant.id, Verdict.SURVIVED, decoy=mutant.words.decoy, unpaired=mutant.words.unpaired)
-        result.lane, result.reached_by = campaign.lane, len(reaching)
+        result = self._blank(mutant, len(reaching))
         trial = Trial(mutant, result)
         if isinstance(plan, SyntaxError):
             result.verdict, result.text = Verdict.COMPILE_ERROR, str(plan)
@@ -84,9 +85,28 @@ class Decider:
         if not trial.waiting:
             yield from self._widen_or_finish(trial)
 
+    def _blank(self, mutant: Mutant, reached_by: int) -> MutantResult:
+        campaign, span = self._campaign, self._campaign.spans[mutant.id]
+        claims = campaign.claims.get(mutant.id, [])
+        return MutantResult(
+            mutant.id,
+            Verdict.SURVIVED,
+            relative(campaign.registry.root, mutant.path),
+            span.first,
+            span.last,
+            "\n".join(mutant.new),
+            [item.nodeid for claim in claims for item in claim.items],
+            campaign.lane,
+            decoy=mutant.words.decoy,
+            unpaired=mutant.words.unpaired,
+            reached_by=reached_by,
+            diff="\n".join(diff_lines(campaign.registry, mutant)),
+            automatic=mutant.automatic,
+        )
+
     def _note_missing_claim(self, trial: Trial) -> None:
         words = trial.mutant.words
-        if trial.mutant.id in self._campaign.claims or words.decoy or words.unpaired:
+        if trial.mutant.id in self._campaign.claims or words.decoy or words.unpaired or trial.mutant.automatic:
             return
         if not is_narrowed(self._campaign.session.config):
             trial.result.faults.append(f"no test claims it; mark one with kills('{trial.mutant.id}') or say 'unpaired'")

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from teachkv.mutate.errors import MutateError
-from teachkv.mutate.registry import Registry, relative
+from teachkv.mutate.page import page
+from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import Report, term_lines
+from teachkv.mutate.stryker import stryker_data
 
 Writer = Callable[[Report, Registry], str]
 
@@ -17,7 +19,11 @@ def _json(report: Report, registry: Registry) -> str:
     return json.dumps(report.to_data(), indent=1) + "\n"
 
 
-FILES: dict[str, Writer] = {"json": _json}
+def _stryker(report: Report, registry: Registry) -> str:
+    return json.dumps(stryker_data(report, registry), indent=1) + "\n"
+
+
+FILES: dict[str, Writer] = {"json": _json, "stryker": _stryker, "html": page}
 
 
 def write(report: Report, registry: Registry, kind: str, path: Path | None) -> list[str]:
@@ -54,6 +60,5 @@ def github_lines(report: Report, registry: Registry) -> Iterator[str]:
     for result in report.results:
         if result.holds(report.strict) or result.automatic:
             continue
-        mutant = registry.mutants[result.id]
         text = "; ".join([f"{result.id} {result.verdict}", *result.faults]).replace("%", "%25")
-        yield f"::error file={relative(registry.root, mutant.card_path)},line={mutant.line},title=mutant::{text}"
+        yield f"::error file={result.path},line={result.first},title=mutant::{text}"

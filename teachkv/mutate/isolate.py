@@ -58,9 +58,9 @@ def _lower(what: int, value: int) -> None:
 def seed() -> None:
     """The same random numbers in every child."""
     random.seed(0)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(0)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(0)
     hypothesis = sys.modules.get("hypothesis.core")
     if hypothesis is not None:
         hypothesis.global_force_seed = 0  # type: ignore[attr-defined]

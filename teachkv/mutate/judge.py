@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pytest
@@ -17,7 +17,8 @@ PASSED, ASSERTION, RAISE, SETUP, SKIPPED = "passed", "assertion", "raise", "setu
 class TestOutcome:
     """`outcome` is passed, assertion, raise, setup (setup or teardown failed) or skipped (xfail and xpass too).
 
-    `reached` are the mutants whose span the test ran, `shared` those that its fixtures ran.
+    `reached` are the mutants whose span the test ran, `shared` those that its fixtures ran, `seen` the observed
+    calls as (fingerprint, readable).
     """
 
     __test__ = False
@@ -27,6 +28,7 @@ class TestOutcome:
     seconds: float = 0.0
     reached: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    seen: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import sys
 import threading
@@ -26,6 +28,11 @@ class Launcher:
         self._session, self._tracer = session, tracer
         self._tie = isolate.death_signal()
         self.forks, self.why = fork_or_spawn(session.config.option.mutate_isolation)
+        if "numpy" in sys.modules:
+            importlib.import_module("numpy.random")  # once here rather than in every child
+        # What is alive now is never garbage in a child: a collection there must not touch (and so copy) its pages.
+        gc.collect()
+        gc.freeze()
 
     def __call__(self, task: Task, pipe: int, folder: Path) -> int:
         if task.cold or not self.forks:

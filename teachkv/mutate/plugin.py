@@ -18,6 +18,7 @@ from teachkv.mutate.listing import list_lines, show_lines
 from teachkv.mutate.options import add_options, check_options, take_over_workers
 from teachkv.mutate.randomness import settle_hypothesis
 from teachkv.mutate.reach import ReachTracer
+from teachkv.mutate.rebase import rebase_lines
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import merge, read_report
 from teachkv.mutate.run import Run, write_reports
@@ -72,7 +73,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Adds the card items last, so that no `-k` drops them; a session without tests stays one (exit 5)."""
     option = config.option
-    if items and not (option.mutate or option.mutate_list or option.mutate_show):
+    silent = option.mutate or option.mutate_list or option.mutate_show or option.mutate_rebase or option.mutate_merge
+    if items and not silent:
         items += card_items(session, registry_of(config), items)
 
 
@@ -88,7 +90,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         serve(session, ReachTracer(spans), spec, restart.overlay_module().FINDER)
         return None
     with usage_errors():
-        if option.mutate_list or option.mutate_show or option.mutate_merge:
+        if option.mutate_list or option.mutate_show or option.mutate_merge or option.mutate_rebase:
             tell(config, look_up(session))
             return True
         if option.mutate:
@@ -106,6 +108,8 @@ def look_up(session: pytest.Session) -> list[str]:
         report = merge([read_report(Path(path)) for path in option.mutate_merge])
         session.config.stash[MERGED] = report.code
         return write_reports(report, option.mutate_report, registry)
+    if option.mutate_rebase:
+        return list(rebase_lines(registry))
     claims = find_claims(session.items)
     lines = show_lines(registry, claims, option.mutate_show) if option.mutate_show else list_lines(registry, claims)
     return list(lines)

@@ -86,7 +86,7 @@ def merge(reports: list[Report]) -> Report:
 
 
 def term_lines(report: Report, missing: bool = False) -> Iterator[str]:
-    """The report for people; with `missing` each mutant that does not hold is explained."""
+    """The report for people; with `missing` the diff of each mutant that does not hold."""
     if report.red:
         yield f"red without a mutant, so nothing was run: {len(report.red)} tests"
         yield from (f"  {line}" for line in report.red[:20])
@@ -94,8 +94,9 @@ def term_lines(report: Report, missing: bool = False) -> Iterator[str]:
     for result in report.results:
         yield f"  {result.id:<44} {result.verdict:<14}{_detail(result)}"
         yield from (f"      {fault}" for fault in result.faults)
-        if missing and not result.holds(report.strict) and result.explanation:
+        if not result.holds(report.strict):
             yield from (f"      {line}" for line in result.explanation.splitlines())
+            yield from (f"      {line}" for line in result.diff.splitlines() if missing)
     yield _controls_line(report.controls)
     yield from (f"control failed: {text}" for text in report.controls.failed)
     yield from (f"quarantined, differs without a mutant: {name}" for name in report.controls.quarantined)

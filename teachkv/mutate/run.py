@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from teachkv.mutate.auto import automatic_mutants
 from teachkv.mutate.campaign import Campaign
+from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import find_claims, unknown_claims
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.lanes import current_lane, run_lane
@@ -30,6 +32,7 @@ class Run:
         self.left_out = 0
         self.finished = False
         self.nothing = ""
+        self.automatic: list[Mutant] = []
 
     def execute(self, session: pytest.Session) -> None:
         """Everything but printing. Raises MutateError for drifted cards and wrong options (exit 4)."""
@@ -46,7 +49,10 @@ class Run:
             self.left_out = sum(lane_of(registry, m) in lanes for m in registry.mutants.values()) - taken
         for lane in [lane for lane in lanes if chosen[lane]]:
             if lane == current_lane():
-                self.campaign = Campaign(session, registry, chosen[lane], lane, self.ran)
+                mutants = chosen[lane]
+                if option.mutate_auto is not None:
+                    self.automatic = automatic_mutants(registry, mutants, option.mutate_auto)
+                self.campaign = Campaign(session, registry, mutants + self.automatic, lane, self.ran)
                 self.campaign.run()
             else:
                 self.others.append(run_lane(session.config, lane))
@@ -62,7 +68,8 @@ class Run:
                 mine.notes.append(f"no forking: {self.campaign.spawns_because}; each child was a fresh interpreter")
             parts.insert(0, mine)
         report = merge(parts) if parts else Report([], Controls())
-        report.results.sort(key=lambda result: list(self.registry.mutants).index(result.id))
+        order = {name: number for number, name in enumerate([*self.registry.mutants, *(m.id for m in self.automatic)])}
+        report.results.sort(key=lambda result: order.get(result.id, len(order)))
         report.strict, report.left_out, report.finished = strict, self.left_out, self.finished
         report.seconds = time.monotonic() - self.begun
         return report

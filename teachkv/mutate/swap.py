@@ -77,7 +77,8 @@ class LiveFunctions:
 class Plan:
     """How to apply one mutant. `cold` is the reason why it needs a fresh interpreter; "" when it does not.
 
-    `texts` are all its files; `late` those not imported yet, which a forked child imports through the overlay.
+    `texts` are all its files; `late` those not imported yet, which a forked child imports through the overlay;
+    `places` the changed functions, as (file, qualified name).
     """
 
     texts: dict[Path, str]
@@ -85,6 +86,7 @@ class Plan:
     swaps: list[tuple[FunctionType, CodeType]] = field(default_factory=list)
     undo: list[tuple[FunctionType, CodeType]] = field(default_factory=list)
     late: dict[str, str] = field(default_factory=dict)
+    places: list[tuple[str, str]] = field(default_factory=list)
     cold: str = ""
 
 
@@ -93,10 +95,11 @@ def make_plan(texts: dict[Path, str], originals: dict[Path, str], live: LiveFunc
     plan = Plan(texts, {path: originals[path] for path in texts})
     for path, text in texts.items():
         old, new = compile_source(originals[path], str(path)), compile_source(text, str(path))
+        found = list(differences(old, new))
+        plan.places += [(str(path), name) for item in found if (name := _named_function(item))]
         if str(path) not in live.imported:
             plan.late[str(path)] = text
             continue
-        found = list(differences(old, new))
         plan.cold = plan.cold or next(filter(None, (_why_cold(item, ran) for item in found)), "")
         swaps = [swap for item in found for swap in _swaps(item, live, new=True)]
         if found and not swaps:
@@ -104,6 +107,12 @@ def make_plan(texts: dict[Path, str], originals: dict[Path, str], live: LiveFunc
         plan.swaps += swaps
         plan.undo += [swap for item in found for swap in _swaps(item, live, new=False)]
     return plan
+
+
+def _named_function(item: Difference) -> str:
+    """The innermost function around the change that is no lambda or comprehension; "" at module or class level."""
+    names = [before.co_qualname for before, _ in item.chain if is_function(before) and before.co_name[0] != "<"]
+    return names[-1] if names else ""
 
 
 def _why_cold(item: Difference, ran: RanBefore) -> str:

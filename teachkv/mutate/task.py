@@ -18,7 +18,8 @@ class Task:
     """Run the tests `nodeids` in one child under `plan` (None: no mutant), for at most `budget` seconds.
 
     `noop` applies the same code once more instead; `trace` notes which spans are reached; the child stops after the
-    first outcome in `stop_at`. `cold` asks for a fresh interpreter. `nonce` is set when the child starts.
+    first outcome in `stop_at`. `cold` asks for a fresh interpreter. `observe` names functions, as [file, qualified
+    name], whose results the answer shall carry. `nonce` is set when the child starts.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Task:
     trace: bool = False
     cold: bool = False
     stop_at: tuple[str, ...] = ()
+    observe: list[list[str]] = field(default_factory=list)
     nonce: str = ""
     serial: int = field(default_factory=count().__next__)
 

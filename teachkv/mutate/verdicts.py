@@ -31,10 +31,18 @@ OPEN = {Verdict.SETUP_ERROR, Verdict.COLLECT_ERROR, Verdict.COMPILE_ERROR, Verdi
 
 @dataclass
 class MutantResult:
-    """What became of one mutant. `faults` are false claims and missing ones; `how` is "hot" or why it ran cold."""
+    """What became of one mutant. `faults` are false claims and missing ones; `how` is "hot" or why it ran cold.
+
+    `first..last` are the lines of `path` that it replaces, `claimed` the node ids of its claimed killers.
+    """
 
     id: str
     verdict: Verdict
+    path: str = ""
+    first: int = 1
+    last: int = 1
+    replacement: str = ""
+    claimed: list[str] = field(default_factory=list)
     lane: str = "python"
     how: str = "hot"
     decoy: bool = False
@@ -45,6 +53,7 @@ class MutantResult:
     reached_by: int = 0
     faults: list[str] = field(default_factory=list)
     explanation: str = ""
+    diff: str = ""
     tests: dict[str, str] = field(default_factory=dict)
     automatic: bool = False
 

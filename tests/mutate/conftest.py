@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+collect_ignore = ["foreign"]
 ROOT = Path(__file__).resolve().parents[2]
 TOY = """
     def clamp(x: int) -> int:
@@ -46,6 +47,7 @@ class Done:
     text: str
 
     report: dict[str, Any] = field(default_factory=dict)
+    root: Path = Path()
 
     def result(self, mutant: str) -> dict[str, Any]:
         """The JSON report's entry of a mutant."""
@@ -99,6 +101,12 @@ class Project:
 def project(tmp_path: Path) -> Project:
     """An empty project; `toy` holds the files the test writes."""
     return Project(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def toy_files() -> dict[str, str]:
+    """The files of `toy`, for fixtures of a wider scope."""
+    return {"toy/core.py": TOY, "tests/test_toy.py": TESTS}
 
 
 @pytest.fixture

@@ -1,0 +1,90 @@
+"""Automatic mutants inside guard spans: what nobody thought of when writing the cards. They never gate a run."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teachkv.mutate.cards import Mutant
+from teachkv.mutate.codetree import same_meaning
+from teachkv.mutate.operators import variants
+from teachkv.mutate.place import SourceFile, Span
+from teachkv.mutate.registry import Registry
+from teachkv.mutate.words import Words
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A simple statement, or the header of a compound one, that lies inside a guard's span."""
+
+    statement: ast.stmt
+    first: int
+    last: int
+
+
+def automatic_mutants(registry: Registry, mutants: list[Mutant], limit: int) -> list[Mutant]:
+    """Mutants by rule for the spans of the declared ones; with a limit, an even choice of that many."""
+    found: dict[tuple[str, tuple[str, ...], int], Mutant] = {}
+    for mutant in mutants:
+        file = registry.file(mutant.path)
+        if not file.is_python or mutant.words.decoy:
+            continue
+        span = registry.span(mutant)
+        for made in _in_span(file, mutant, span):
+            found.setdefault((str(made.path), made.new, made.line), made)
+    taken = list(found.values())
+    texts = {_text(registry, mutant) for mutant in mutants}
+    taken = [made for made in taken if _text(registry, made) not in texts]
+    if limit and len(taken) > limit:
+        taken = [taken[index * len(taken) // limit] for index in range(limit)]
+    return taken
+
+
+def _text(registry: Registry, mutant: Mutant) -> str:
+    return "\n".join(registry.rewrite([mutant]).values())
+
+
+def _in_span(file: SourceFile, mutant: Mutant, span: Span) -> Iterator[Mutant]:
+    lines = file.text.splitlines()
+    number = 0
+    for piece in _pieces(ast.parse(file.text), span):
+        old = tuple(lines[piece.first - 1 : piece.last])
+        margin = old[0][: len(old[0]) - len(old[0].lstrip())]
+        for name, statement in variants(copy.deepcopy(piece.statement)):
+            new = _header(statement) if _is_compound(statement) else ast.unparse(statement)
+            number += 1
+            made = Mutant(
+                f"{mutant.guard}/auto-{piece.first}-{name}-{number}", Words(), old, (margin + new,),
+                file.path, file.path, piece.first, piece.first - 1, automatic=True,
+            )  # fmt: skip
+            if _is_new(file, made, piece):
+                yield made
+
+
+def _is_new(file: SourceFile, made: Mutant, piece: _Piece) -> bool:
+    """Whether the rewrite compiles and means something else."""
+    text = file.rewrite([(made, Span(file.path, piece.first, piece.last))])
+    try:
+        return not same_meaning(file.text, text, str(file.path))
+    except SyntaxError:
+        return False
+
+
+def _pieces(tree: ast.Module, span: Span) -> Iterator[_Piece]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt) or isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            continue
+        last = node.body[0].lineno - 1 if _is_compound(node) else node.end_lineno or node.lineno  # type: ignore[attr-defined]
+        if node.lineno <= last and span.first <= node.lineno and last <= span.last:
+            yield _Piece(node, node.lineno, last)
+
+
+def _is_compound(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.If, ast.While, ast.For))
+
+
+def _header(statement: ast.stmt) -> str:
+    """`if test:` alone: the body stays as it is in the file."""
+    return ast.unparse(statement).partition("\n")[0]
