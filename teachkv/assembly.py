@@ -34,9 +34,10 @@ class KVBudget:
 
     cache: BatchCache
     bytes: int
+    drafts: int = 0  # columns that each row may need for guesses
 
     def fits(self, lengths: Sequence[int], staging: Sequence[int]) -> bool:
-        return self.cache.bytes_for(lengths, staging) <= self.bytes
+        return self.cache.bytes_for([length + self.drafts for length in lengths], staging) <= self.bytes
 
 
 @dataclass(slots=True)
@@ -99,7 +100,12 @@ def assemble(
         prefix = PrefixCache(16, options.prefix_cache_bytes, model_fingerprint(config))
         reuse = Reuse(prefix, config, cache, scheduler)
     observer = Observer(log, keep=trace)
-    engine = Engine(Model(config, loaded.weights, ops), Roster(cache, scheduler, reuse, limits), observer)
+    if options.speculative_tokens and not cache.can_be_ragged:
+        raise OptionError(
+            "speculative_tokens needs rows of different length: use window_cache='masked', or set it to 0"
+        )
+    roster = Roster(cache, scheduler, reuse, limits)
+    engine = Engine(Model(config, loaded.weights, ops), roster, observer, options.speculative_tokens)
     seed = options.seed if options.seed is not None else secrets.randbits(63)
     assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits))
     if log is not None:
@@ -141,7 +147,7 @@ def build_scheduler(options: EngineOptions, cache: BatchCache) -> Scheduler:
     """Hands each policy the options it has; one that it has not is an error if the caller set it."""
     given: dict[str, Any] = {
         "max_num_seqs": options.max_num_seqs,
-        "budget": KVBudget(cache, options.effective_kv_budget()),
+        "budget": KVBudget(cache, options.effective_kv_budget(), options.speculative_tokens),
         "can_be_ragged": cache.can_be_ragged,
     }
     if options.policy == "packed":

@@ -1,6 +1,6 @@
 """The command line: one verb per file in teachkv/commands, errors as one line, exit codes as shells expect them.
 
-0 = done; 2 = bad input, and the line on stderr says what, where and what to do; 130 = Ctrl-C; 141 = nobody reads the pipe.
+0 = done; 2 = bad input, and stderr says what, where and what to do; 130 = Ctrl-C; 141 = nobody reads the pipe.
 """
 
 import os

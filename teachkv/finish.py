@@ -16,6 +16,12 @@ class Limits:
     max_model_len: int
     eos_ids: frozenset[int]
 
+    def left(self, sequence: Sequence) -> int:
+        """Tokens that the sequence may still draw."""
+        room = self.max_model_len - len(sequence.tokens)
+        wanted = sequence.request.params.max_tokens
+        return room if wanted is None else min(room, wanted - sequence.num_generated)
+
 
 def accept(sequence: Sequence, draw: Draw, limits: Limits) -> str:
     """Append the drawn token and return the text that may now be streamed.
@@ -37,7 +43,7 @@ def accept(sequence: Sequence, draw: Draw, limits: Limits) -> str:
     text = sequence.text.push(draw.token)
     if sequence.text.stopped is not None:
         return text + finish(sequence, "stop", stop_reason=sequence.text.stopped)
-    if sequence.num_generated == params.max_tokens or len(sequence.tokens) >= limits.max_model_len:
+    if limits.left(sequence) <= 0:
         return text + finish(sequence, "length")
     return text
 

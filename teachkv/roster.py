@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from teachkv.drawing import Outcome
 from teachkv.errors import RequestError, TeachKVError
-from teachkv.finish import Limits, accept, finish
+from teachkv.finish import Limits, finish
 from teachkv.kv import BatchCache
 from teachkv.outputs import FinishReason
 from teachkv.reuse import Reuse
@@ -14,11 +14,11 @@ from teachkv.sequence import Sequence
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a step did for one sequence: text that may be shown now, and the token drawn (None: it ended)."""
+    """What a step did for one sequence: text that may be shown now, and the tokens drawn."""
 
     sequence: Sequence
     text: str
-    token: int | None
+    tokens: tuple[int, ...] = ()
 
 
 class Roster:
@@ -28,6 +28,7 @@ class Roster:
         self.cache, self.scheduler, self.reuse, self.limits = cache, scheduler, reuse, limits
         self.sequences: dict[int, Sequence] = {}
         self.resident: set[int] = set()
+        self.tried_alone: tuple[int, int] | None = None
 
     def add(self, sequence: Sequence) -> None:
         """Queue a sequence. One with nothing to compute ends here: no tokens wanted, or no room left in the context."""
@@ -59,30 +60,31 @@ class Roster:
             self.reuse.load(sequence, start)
 
     def settle(self, outcome: Outcome) -> Progress:
-        """Append the drawn token, or end the sequence by its error."""
-        sequence, draw = outcome.sequence, outcome.draw
-        if draw is None:
-            return self.fail(sequence, outcome.error or RequestError("nothing was drawn"))
-        if sequence.request.params.max_tokens == 0:
-            return self.end(sequence, "length")
-        text = accept(sequence, draw, self.limits)
-        if sequence.finished:
+        """What a sequence gained has been appended: now it ends, or waits for its next step."""
+        sequence, text, tokens = outcome.sequence, outcome.text, tuple(outcome.tokens)
+        if outcome.error is not None:
+            text += finish(sequence, "error", error=outcome.error)
+            self.forget(sequence)
+        elif not tokens:
+            text += finish(sequence, "length")
+            self.retire(sequence)
+        elif sequence.finished:
             self.retire(sequence)
         else:
-            self.scheduler.appended(sequence.id)
-        return Progress(sequence, text, draw.token)
+            self.scheduler.appended(sequence.id, len(tokens))
+        return Progress(sequence, text, tokens)
 
     def end(self, sequence: Sequence, reason: FinishReason) -> Progress:
         """The sequence ends with what it has."""
         text = finish(sequence, reason)
         self.retire(sequence)
-        return Progress(sequence, text, None)
+        return Progress(sequence, text)
 
     def fail(self, sequence: Sequence, error: TeachKVError) -> Progress:
         """The sequence ends by an error. Its rows may hold anything, so nothing of them is published."""
         text = finish(sequence, "error", error=error)
         self.forget(sequence)
-        return Progress(sequence, text, None)
+        return Progress(sequence, text)
 
     def publish(self, sequence: Sequence) -> None:
         if self.reuse is not None and sequence.id in self.resident:
@@ -106,10 +108,18 @@ class Roster:
             self.reuse.forget(id)
 
     def give_way(self) -> list[Progress]:
-        """Memory ran out in a step: the newest gives its rows back and is computed again later; alone, it fails."""
+        """Memory ran out in a step: the newest gives its rows back and is computed again later.
+
+        One that is alone gets the prefix cache's memory and tries once more; at the same point again, it fails.
+        """
         newest = self.sequences[max(self.resident)]
         if len(self.resident) == 1:
-            return [self.fail(newest, too_large(newest))]
+            point = (newest.id, self.cache.length(newest.id))
+            if self.reuse is None or self.tried_alone == point:
+                return [self.fail(newest, too_large(newest))]
+            self.tried_alone = point
+            self.reuse.prefix.clear()
+            return []
         # guard[shortage-one-victim]: a lack of memory costs one sequence its rows, not every sequence its answer
         # origin: atlas#375
         # mutant[shortage-one-victim/all-fail]:

@@ -6,7 +6,7 @@ from teachkv.assembly import Assembly
 from teachkv.errors import RequestError
 from teachkv.outputs import RequestMetrics, RequestOutput, StreamChunk
 from teachkv.roster import Progress
-from teachkv.sample import SampleState, new_state
+from teachkv.sample import SampleState, TokenLogprobs, new_state
 from teachkv.sequence import Request
 from teachkv.sequence import Sequence as Running
 from teachkv.text import TextStream
@@ -43,7 +43,7 @@ class Serving:
                 include_stop=params.include_stop_str_in_output,
                 min_tokens=params.min_tokens,
             )
-            logprobs = [] if params.logprobs is not None else None
+            logprobs: list[TokenLogprobs] | None = [] if params.logprobs is not None else None
             samples.append(Running(self.ids, request, index, state, text, list(request.prompt.ids), logprobs=logprobs))
             self.ids += 1
         for sample in samples:
@@ -110,7 +110,7 @@ class Serving:
                         request=sample.request.index,
                         index=sample.sample_index,
                         text=progress.text,
-                        token_ids=[] if progress.token is None else [progress.token],
+                        token_ids=list(progress.tokens),
                         finish_reason=sample.finish_reason if last else None,
                         output=whole(samples) if done else None,
                     )

@@ -23,7 +23,7 @@ class OneLineParser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             verb = self._verbs().get(getattr(parsed, "verb", ""), self)
@@ -41,7 +41,7 @@ class OneLineParser(argparse.ArgumentParser):
     def _verbs(self) -> "dict[str, OneLineParser]":
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
-                return action.choices  # type: ignore[return-value]
+                return action.choices
         return {}
 
 

@@ -61,34 +61,36 @@ def test_a_file_that_is_no_text_is_named(capsys: pytest.CaptureFixture[str], tmp
     assert str(path) in err[0]
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
-    """`teachkv generate ... | head -c 1`: no traceback, and the status that shells give a closed pipe."""
-    child = subprocess.Popen(
-        [*TEACHKV, "generate", "abc", "--model", "tiny", "--max-tokens", "400", "--ignore-eos", "--quiet"],
+def running(*options: str) -> "subprocess.Popen[bytes]":
+    """A long answer under way in a process of its own, with Python's own reaction to Ctrl-C."""
+    command = [*TEACHKV, "generate", "abc", "--model", "tiny", "--ignore-eos", "--quiet", *options]
+    interruptible = "import signal, sys, runpy; signal.signal(2, signal.default_int_handler); sys.argv = sys.argv[1:]; "
+    return subprocess.Popen(
+        [sys.executable, "-c", interruptible + "runpy.run_module('teachkv', run_name='__main__')", *command[2:]],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    child.stdout.read(1)
-    child.stdout.close()
-    assert child.stderr.read() == b""
-    assert child.wait(timeout=60) == 141
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    """`teachkv generate ... | head -c 1`: no traceback, and the status that shells give a closed pipe."""
+    with running("--max-tokens", "400") as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(1)
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(timeout=60) == 141
 
 
 def test_ctrl_c_says_so_and_nothing_else() -> None:
-    child = subprocess.Popen(
-        [*TEACHKV, "generate", "abc", "--model", "tiny", "--max-tokens", "1900", "--ignore-eos", "--quiet"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
-    )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    child.stdout.read(1)
-    child.send_signal(signal.SIGINT)
-    assert child.stderr.read().strip() == b"interrupted"
-    assert child.wait(timeout=60) == 130
+    with running("--max-tokens", "1900") as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(1)
+        child.send_signal(signal.SIGINT)
+        assert child.stderr.read().strip() == b"interrupted"
+        assert child.wait(timeout=60) == 130
 
 
 def test_help_is_quick_and_lists_every_verb() -> None:

@@ -79,7 +79,7 @@ def test_a_prompt_over_the_context_is_refused_before_anything_runs(kind: dict[st
 
 
 def test_a_request_larger_than_the_pool_ends_alone(kind: dict[str, Any]) -> None:
-    llm, _ = alphabet(**kind, kv_budget=8 << 20)
+    llm, _ = alphabet(**kind, kv_budget=3 << 20)
     small, large = llm.generate(["a", "b" * 2000], greedy(max_tokens=3))
     assert small.outputs[0].text == "bcd"
     assert large.outputs[0].finish_reason == "error"

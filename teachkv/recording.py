@@ -1,0 +1,49 @@
+"""One StepRecord from what a step did, for the trace and the log lines."""
+
+import time
+from dataclasses import asdict
+
+from teachkv.attention import Kind
+from teachkv.observe import RowRecord, StepRecord, TokenRecord
+from teachkv.roster import Progress
+from teachkv.work import Work
+
+
+def record_of(work: Work, progress: list[Progress], events: list[str], resident: int, began: float) -> StepRecord:
+    """`events` are the cache's since the last step; `began` is the step's start on the performance counter."""
+    ran = work.refused is None and work.inputs is not None
+    if work.has_drafts and ran:
+        drafted = sum(len(chunk.drafts) for chunk in work.chunks["decode"])
+        accepted = sum(work.kept()) - len(work.chunks["decode"])
+        events = [*events, f"speculate drafts={drafted} accepted={accepted}"]
+    return StepRecord(
+        step=work.plan.step,
+        plan=asdict(work.plan),
+        running=work.plan.running,
+        waiting=work.plan.waiting,
+        resident=resident,
+        rows=tuple(row for kind in work.views for row in rows_of(work, kind)) if ran else (),
+        tokens=tuple(token for gained in progress for token in tokens_of(gained)),
+        events=(*work.plan.events, *events),
+        prefill_tokens=sum(chunk.count for chunk in work.chunks["prefill"]) if ran else 0,
+        decode_tokens=sum(work.kept()) if ran else 0,
+        seconds=time.perf_counter() - began,
+        forward_seconds=work.forward_seconds,
+        refused=work.refused,
+    )
+
+
+def rows_of(work: Work, kind: Kind) -> list[RowRecord]:
+    """Where each row lies in the first layer's buffers."""
+    at, chunks = work.views[kind].layers[0].geometry, work.chunks[kind]
+    pads = [0] * len(chunks) if at.lead_pad is None else at.lead_pad.tolist()
+    places = zip(chunks, at.row.tolist(), pads, at.end.tolist(), strict=True)
+    return [RowRecord(chunk.sequence.id, kind, row, pad, end, chunk.count) for chunk, row, pad, end in places]
+
+
+def tokens_of(gained: Progress) -> list[TokenRecord]:
+    """The drawn tokens in order; the last one says why the sequence ended, if it did."""
+    records = [TokenRecord(gained.sequence.id, token, None) for token in gained.tokens]
+    if records:
+        records[-1] = TokenRecord(gained.sequence.id, gained.tokens[-1], gained.sequence.finish_reason)
+    return records
