@@ -23,11 +23,8 @@ class BatchRows:
 
     def __init__(self, memory: Memory, spec: CacheSpec, preallocated: tuple[int, int] | None) -> None:
         self.memory, self.spec, self.preallocated = memory, spec, preallocated
-        self.buffers = self._fresh()
+        self.buffers = RowBuffers(memory, spec, range(spec.layers), *(preallocated or (0, 0)))
         self.cohort = Cohort()
-
-    def _fresh(self) -> RowBuffers:
-        return RowBuffers(self.memory, self.spec, range(self.spec.layers), *(self.preallocated or (0, 0)))
 
     def lacks_rows(self, joining: int) -> bool:
         return joining > len(self.buffers.free)
@@ -105,7 +102,7 @@ class BatchRows:
         self.buffers.give(seat.row or 0)
         seat.row, seat.ring_end = None, {}
         if not self.buffers.used and not self.preallocated:
-            self.buffers = self._fresh()
+            self.buffers.clear()
 
     def _held(self) -> tuple[int, int]:
         return self.buffers.rows, self.buffers.columns

@@ -36,14 +36,14 @@ def plan_columns(stored_len: int, lengths: Sequence[int], width: int, columns: i
         events.append(f"realign rows={len(lengths)} by={by + stored_len}")
     if stored_len + width > columns:
         spare = stored_len - longest
-        # guard[compact]: at the maximum there is nothing to grow into, and the dead prefix is the only room left
+        # guard[compact]: past the maximum there is nothing to grow into, and the dead prefix is the only room left
         # mutant[compact/never]:
-        #   - if spare >= GROW or (columns == maximum and spare):
+        #   - if spare >= GROW or stored_len + width > maximum:
         #   + if False:
         # mutant[compact/only-whole-blocks]:
-        #   - if spare >= GROW or (columns == maximum and spare):
+        #   - if spare >= GROW or stored_len + width > maximum:
         #   + if spare >= GROW:
-        if spare >= GROW or (columns == maximum and spare):
+        if spare >= GROW or stored_len + width > maximum:
             stored_len = longest
             events.append(f"compact rows={len(lengths)} by={spare}")
     if stored_len + width > columns:

@@ -49,20 +49,23 @@ class DecodeBatch:
         return self.stored_len + width <= self.spec.maximum
 
     def reserve(self, width: int) -> bool:
-        """Make room for `width` more columns in every layer. True if anything was moved or reallocated."""
-        moved = False
-        for layer, (k, v) in enumerate(self.layers):
-            ring, capacity = self.spec.rings[layer], k.shape[2]
-            if ring is None and self.stored_len + width > capacity:
-                columns = round_up(self.stored_len + width, self.spec.maximum)
-                self.layers[layer] = self._widened(k, columns), self._widened(v, columns)
-                moved = True
-            elif ring is not None and self.ring_end[ring] + width > capacity:
-                self._shift_ring(k, v, ring)
-                moved = True
-        for ring, end in self.ring_end.items():
-            self.ring_end[ring] = ring if end + width > ring_columns(ring) else end
-        return moved
+        """Make room for `width` more columns in every layer. True if anything was moved or reallocated.
+
+        Only the first statement can fail for want of memory; it changes nothing.
+        """
+        columns = round_up(self.stored_len + width, self.spec.maximum)
+        wider = {
+            layer: (self._widened(k, columns), self._widened(v, columns))
+            for layer, (k, v) in enumerate(self.layers)
+            if self.spec.rings[layer] is None and self.stored_len + width > k.shape[2]
+        }
+        full = {ring for ring, end in self.ring_end.items() if end + width > ring_columns(ring)}
+        for layer, ring in enumerate(self.spec.rings):
+            if ring in full:
+                self._shift_ring(*self.layers[layer], ring)
+            self.layers[layer] = wider.get(layer, self.layers[layer])
+        self.ring_end |= {ring: ring for ring in full}
+        return bool(wider or full)
 
     def _widened(self, old: Array, columns: int) -> Array:
         rows, heads, _, dim = old.shape

@@ -40,6 +40,11 @@ class FullSlot:
 
     def append(self, k: Array, v: Array) -> None:
         """Write k, v [G, t, D] behind the last position. Raises SlotError past the maximum; nothing is written then."""
+        longer = self.extended(k, v)
+        self.k, self.v, self.length = longer.k, longer.v, longer.length
+
+    def extended(self, k: Array, v: Array) -> FullSlot:
+        """This slot with k, v [G, t, D] behind its last position. This one keeps its length, whatever fails."""
         stop = self.length + k.shape[1]
         # guard[slot-full]: a token past the maximum has no column; clipping it would lose it without a word
         # mutant[slot-full/removed]:
@@ -47,13 +52,13 @@ class FullSlot:
         #   + if False:
         if stop > self.maximum:
             raise SlotError(f"a slot of {self.length} positions cannot take {k.shape[1]} more, maximum {self.maximum}")
-        if stop > self.capacity:
-            self._grow(stop)
-        assert self.k is not None
-        assert self.v is not None
-        self.k[:, self.length : stop] = k
-        self.v[:, self.length : stop] = v
-        self.length = stop
+        longer = FullSlot(self.memory, self.spec)
+        longer.length, longer.k, longer.v = stop, self.k, self.v
+        if longer.k is None or longer.v is None or stop > self.capacity:
+            longer.k, longer.v = self._grown(stop)
+        longer.k[:, self.length : stop] = k
+        longer.v[:, self.length : stop] = v
+        return longer
 
     def set_len(self, n: int) -> None:
         """Roll back to n positions. Refuses to extend: those columns hold nothing that was ever computed."""
@@ -108,13 +113,13 @@ class FullSlot:
             return empty, empty
         return self.k[:, : self.length], self.v[:, : self.length]
 
-    def _grow(self, columns: int) -> None:
+    def _grown(self, columns: int) -> tuple[Array, Array]:
         # guard[growth]: the last block is clipped, so that a maximum of 1,000 is usable to its end
         # mutant[growth/whole-blocks-only]:
         #   - capacity = round_up(columns, self.maximum)
         #   + capacity = self.maximum // 512 * 512
         capacity = round_up(columns, self.maximum)
-        self.k, self.v = (self._copied(old, 0, capacity) for old in (self.k, self.v))
+        return self._copied(self.k, 0, capacity), self._copied(self.v, 0, capacity)
 
     def _copied(self, old: Array | None, lead: int, capacity: int) -> Array:
         new = self.memory.buffer((self.spec.kv_heads, capacity, self.spec.head_dim), self.spec.dtype)

@@ -87,19 +87,17 @@ class IncrementalBatchCache(CacheBase):
         if seat.row is not None:
             raise GeometryError(f"sequence {request_id} already holds {seat.length} positions")
         self._check_loadable(rows)
-        staged = self._staged()
-        self.pool.reserve(staged, {len(staged): rows.length}, [seat])
-        self.pool.load(seat, rows)
+        self._seats[request_id] = self._staged_with(rows)
 
     def open_prefill(self, ids: Sequence[int], counts: Sequence[int]) -> CacheView:
         """B prompts, counts[b] tokens each, in their rows of staging. Raises RowAtMaximum."""
         members, tokens = checked_counts(ids, counts)
         self._check_open(members, "prefill")
-        seats = [self._get(member) for member in members]
-        self._refuse_full_rows([seat.length for seat in seats], tokens)
-        for member, seat in zip(members, seats, strict=True):
-            if not seat.staged:
-                self._unseat(member, seat)
+        self._refuse_full_rows([self.length(member) for member in members], tokens)
+        for member in members:
+            if not self._seats[member].staged:
+                self._unseat(member, self._seats[member])
+        seats = [self._seats[member] for member in members]
         staged = self._staged()
         everyone = [*staged, *(seat for seat in seats if seat.row is None)]
         wanted = {id(seat): seat.end + count for seat, count in zip(seats, tokens, strict=True)}
@@ -232,13 +230,20 @@ class IncrementalBatchCache(CacheBase):
 
     def _unseat(self, request_id: int, seat: Seat) -> None:
         """Back to staging: a sequence of the batch gets another prompt chunk."""
-        rows = self.live_rows(request_id)
+        self._seats[request_id] = self._staged_with(self.live_rows(request_id))
         self.batch.release(seat)
-        seat.staged, seat.lead_pad, seat.own_end = True, 0, 0
-        staged = self._staged()
-        self.pool.reserve(staged, {len(staged): rows.length}, [seat])
-        self.pool.load(seat, rows)
         self._note(f"leave id={request_id}")
+
+    def _staged_with(self, rows: LiveRows) -> Seat:
+        """A new seat in staging that holds `rows`; none if memory runs out half way."""
+        seat, staged = Seat(epoch=self.geometry_epoch), self._staged()
+        self.pool.reserve(staged, {len(staged): rows.length}, [seat])
+        try:
+            self.pool.load(seat, rows)
+        except BaseException:
+            self.pool.release(seat)
+            raise
+        return seat
 
     def _cut(self, request_id: int, seat: Seat, by: int) -> None:
         if seat.cohort is not None:

@@ -84,8 +84,9 @@ class RebuildBatchCache(CacheBase):
         self._check_open(members, "prefill")
         self._refuse_full_rows([self.length(member) for member in members], tokens)
         for member in members:
+            self._leave_batch(member)
             if self._rows[member].borrowed:
-                self._replace(member, stripped_rows(self._rows[member]))
+                self._rows[member] = stripped_rows(self._rows[member])
         columns = [[self._rows[member].slots[layer] for member in members] for layer in range(self.spec.layers)]
         staged = [stage_layer(self.memory, self.spec, slots, tokens) for slots in columns]
         shared = {kind: staged_geometry(columns[layers[0]], tokens) for kind, layers in self.spec.kinds().items()}
@@ -117,9 +118,12 @@ class RebuildBatchCache(CacheBase):
             moved = self._batch.commit(part.counts, kept)
             self._hand_out(self._batch, moved=moved)
             return
-        for b, member in enumerate(part.ids):
-            for slot, staged in zip(self._rows[member].slots, part.staged, strict=True):
-                slot.append(*staged.new_columns(b, kept[b]))
+        extended = []
+        for b, row in enumerate(self._rows[member] for member in part.ids):
+            chunk = [staged.new_columns(b, kept[b]) for staged in part.staged]
+            extended.append(tuple(slot.extended(*new) for slot, new in zip(row.slots, chunk, strict=True)))
+        for member, slots in zip(part.ids, extended, strict=True):
+            self._rows[member].slots = slots
 
     def live_rows(self, request_id: int, epoch: int | None = None) -> LiveRows:
         """Owned copies of the live rows. Raises GeometryError if they moved after `epoch`."""

@@ -30,9 +30,10 @@ class RowBuffers:
 
     def __init__(self, memory: Memory, spec: CacheSpec, layers: Sequence[int], rows: int = 0, columns: int = 0) -> None:
         self.memory, self.spec, self.layers = memory, spec, tuple(layers)
+        self._nothing = self._made(0, 0)
         self.rows, self.columns = rows, columns
         self.free = list(range(rows))
-        self.arrays = self._made(rows, columns)
+        self.arrays = self._made(rows, columns) if rows else self._nothing
 
     @property
     def used(self) -> int:
@@ -60,6 +61,10 @@ class RowBuffers:
                 self.memory.move(source, target, moves.get(self.spec.rings[layer], ()))
         self.arrays, self.rows, self.columns = made, rows, columns
         self.free = sorted(set(range(rows)) - {move.dst_row for kind in moves.values() for move in kind})
+
+    def clear(self) -> None:
+        """Let the memory go. Needs none itself, so it may stand in the middle of a change."""
+        self.arrays, self.rows, self.columns, self.free = self._nothing, 0, 0, []
 
     def move(self, kind: int | None, moves: Sequence[Move], source: RowBuffers | None = None) -> None:
         """Copy runs within these buffers, or from `source`, in all layers of a kind; what a shift vacates dies."""

@@ -50,7 +50,7 @@ class StagePool:
             self.buffers.give(seat.row)
         seat.row, seat.ring_slots = None, {}
         if not self.buffers.used:
-            self.buffers = RowBuffers(self.memory, self.spec, self.full)
+            self.buffers.clear()
 
     def stage_rings(self, seats: Sequence[Seat], counts: Sequence[int]) -> dict[int, StagedLayer]:
         """Per ring layer, the kept columns of each seat with room for its chunk behind them."""
@@ -82,10 +82,13 @@ class StagePool:
     def commit(
         self, seats: Sequence[Seat], counts: Sequence[int], kept: Sequence[int], rings: dict[int, StagedLayer]
     ) -> None:
-        """Row b keeps kept[b] of the counts[b] columns just written."""
+        """Row b keeps kept[b] of the counts[b] new columns. Only the first statement can run out of memory."""
+        extended = [
+            {layer: seat.ring_slots[layer].extended(*staged.new_columns(b, kept[b])) for layer, staged in rings.items()}
+            for b, seat in enumerate(seats)
+        ]
         for b, seat in enumerate(seats):
-            for layer, staged in rings.items():
-                seat.ring_slots[layer].append(*staged.new_columns(b, kept[b]))
+            seat.ring_slots.update(extended[b])
             self.buffers.kill(None, seat.row or 0, seat.end + kept[b], seat.end + counts[b])
             seat.own_end += kept[b]
 

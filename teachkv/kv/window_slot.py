@@ -46,32 +46,43 @@ class WindowSlot:
     def append(self, k: Array, v: Array) -> tuple[Array, Array]:
         """Take k, v [G, t, D]. Returns what the chunk's queries may see: kept columns, then the new ones, in order.
 
-        The query at position p finds p-w+1 .. p among them; the first column holds position length - stored - t
-        of the state after the call. Raises SlotError past the maximum.
+        The query at position p finds p-w+1 .. p among them. Raises SlotError past the maximum.
         """
-        tokens = k.shape[1]
-        if self.length + tokens > self.maximum:
-            raise SlotError(f"a ring of {self.length} positions cannot take {tokens} more, maximum {self.maximum}")
+        seen = self.seen(k, v)
+        longer = self.extended(k, v)
+        self.k, self.v, self.length = longer.k, longer.v, longer.length
+        self.start, self.stop = longer.start, longer.stop
+        return seen
+
+    def seen(self, k: Array, v: Array) -> tuple[Array, Array]:
+        """k, v [G, stored + t, D]: what queries of the new columns k, v [G, t, D] may attend to, or more."""
         # guard[ring-chunk]: cells are still needed by the oldest query of the chunk when the newest would free them
         # mutant[ring-chunk/judged-by-the-newest]:
-        #   - visible_k, visible_v = self._joined(self.k, k), self._joined(self.v, v)
-        #   + visible_k, visible_v = (self._joined(a, b)[:, -self.width :] for a, b in ((self.k, k), (self.v, v)))
-        visible_k, visible_v = self._joined(self.k, k), self._joined(self.v, v)
-        total = visible_k.shape[1]
+        #   - return self._joined(self.k, k), self._joined(self.v, v)
+        #   + return self._joined(self.k, k)[:, -self.width :], self._joined(self.v, v)[:, -self.width :]
+        return self._joined(self.k, k), self._joined(self.v, v)
+
+    def extended(self, k: Array, v: Array) -> WindowSlot:
+        """This ring after the new columns k, v [G, t, D], in memory of its own. This one is not changed."""
+        length = self.length + k.shape[1]
+        if length > self.maximum:
+            raise SlotError(f"a ring of {self.length} positions cannot take {k.shape[1]} more, maximum {self.maximum}")
+        seen_k, seen_v = self.seen(k, v)
+        total = seen_k.shape[1]
         # guard[ring]: a ring keeps the last w positions; a chunk longer than w must not leave it wider
         # mutant[ring/keeps-the-first]:
-        #   - keep = slice(max(0, total - self.width), total)
-        #   + keep = slice(0, min(total, self.width))
-        keep = slice(max(0, total - self.width), total)
-        self.k, self.v = visible_k[:, keep].copy(), visible_v[:, keep].copy()
-        self.start, self.stop = 0, self.k.shape[1]
-        self.length += tokens
-        return visible_k, visible_v
+        #   - start, stop = max(0, total - self.width), total
+        #   + start, stop = 0, min(total, self.width)
+        start, stop = max(0, total - self.width), total
+        kept_k, kept_v = (self.memory.strip(side[None], 0, start, stop) for side in (seen_k, seen_v))
+        return self.handed(kept_k, kept_v, stop - start, length)
 
     def _joined(self, old: Array | None, new: Array) -> Array:
-        if old is None:
-            return self.memory.xp.ascontiguousarray(new)  # type: ignore[no-any-return]
-        return self.memory.xp.concatenate([old[:, self.start : self.stop], new], axis=1)  # type: ignore[no-any-return]
+        joined = self.memory.buffer((new.shape[0], self.stored + new.shape[1], new.shape[2]), self.spec.dtype)
+        if old is not None:
+            joined[:, : self.stored] = old[:, self.start : self.stop]
+        joined[:, self.stored :] = new
+        return joined
 
     def set_len(self, n: int) -> None:
         """Roll back to n positions. Refuses to extend, and refuses once the window has dropped anything."""
