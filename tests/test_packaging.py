@@ -118,9 +118,9 @@ def test_nothing_committed_names_a_path_of_one_machine() -> None:
     ("text", "found"),
     [
         ("open('/home/ann/x')", True),
-        ("see /work/main", True),
+        ("see /mnt/data/x", True),
         ("https://host/home/page", False),
-        ("teachkv/work/plan", False),
+        ("teachkv/home/plan", False),
         ("under /home or /mnt", False),
     ],
 )
