@@ -6,6 +6,7 @@ Every product has the same shape, [r, D] @ [D, 64] or [r, 64] @ [64, D], so that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,10 @@ from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
 from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, weigh
 from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner
+from cuda_kernels.reference.threads import spread
 
 MOST_SCORES = 1 << 20  # floats of scores held at once
+WORTH_THREADS = 100  # blocks of one KV head; below, waking a thread costs more than it saves
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +70,13 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
     blocks = batch.segments * PER_SEGMENT
     scores = np.full((rows, groups, blocks, r, BLOCK), -np.inf, np.float32)
     edge_k, edge_v = _edge_blocks(k_cache, batch.edges), _edge_blocks(v_cache, batch.edges)
-    for run in batch.inner:
+
+    def score(run: Inner) -> None:
         keys = _whole_blocks(k_cache, run)
         out = scores[run.query, :, run.block : run.block + run.count]
         np.matmul(q[run.query, :, None], keys.swapaxes(-1, -2), out=out)
+
+    _each(batch.inner, groups, score)
     if batch.edges:
         some = np.matmul(q[batch.edge_query], edge_k.swapaxes(-1, -2))
         # guard[dead-keys]: the unseen part of a block scores -inf, not 0: a zero key would still take weight
@@ -82,12 +88,28 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
     shaped = scores.reshape(rows, groups, batch.segments, PER_SEGMENT, r, BLOCK)
     maxima, sums = weigh(shaped)
     values = np.zeros((rows, groups, blocks, r, dim), np.float32)
-    for run in batch.inner:
+
+    def mix(run: Inner) -> None:
         span = slice(run.block, run.block + run.count)
         np.matmul(scores[run.query, :, span], _whole_blocks(v_cache, run), out=values[run.query, :, span])
+
+    _each(batch.inner, groups, mix)
     if batch.edges:
         values[batch.edge_query, :, batch.edge_block] = scores[batch.edge_query, :, batch.edge_block] @ edge_v
     return fold_and_merge(maxima, sums, values.reshape(*shaped.shape[:-1], dim))
+
+
+def _each(runs: list[Inner], groups: int, job: Callable[[Inner], None]) -> None:
+    """job(run) for every run, over the threads where there is enough to do."""
+
+    def some(start: int, stop: int) -> None:
+        for run in runs[start:stop]:
+            job(run)
+
+    if len(runs) > 1 and groups * sum(run.count for run in runs) >= WORTH_THREADS:
+        spread(len(runs), some)
+    else:
+        some(0, len(runs))
 
 
 def _whole_blocks(cache: Array, run: Inner) -> F32:
