@@ -13,6 +13,10 @@ POLICIES = ["bucketed", "ragged", "packed"]
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_decoder_that_waits_is_not_computed_again(policy: str) -> None:
     """When the running bucket ends while others wait, the parent took every waiting decoder for a prompt."""
+    scheduler = Scheduler(policy)
+    decoders(scheduler, [101, 201])
+    assert scheduler.counts() == (0, 2, 2), "both wait, nothing runs"
+    assert scheduler.plan().prefill == ()
     run = simulate(Scheduler(policy), [Job(0, 100, 3), Job(1, 200, 50)])
     assert run.prefilled == 300
     assert [len(run.lives[i].tokens) for i in range(2)] == [3, 50]
@@ -64,7 +68,7 @@ def test_prompts_of_one_step_are_equally_long(options: dict[str, object]) -> Non
 
 @pytest.mark.kills("key/decode-not-pinned")
 def test_decoders_of_all_lengths_share_a_step() -> None:
-    run = simulate(Scheduler("ragged", prefill_floor_steps=1), [Job(i, 10 + i, 60) for i in range(20)])
+    run = simulate(Scheduler("ragged", prefill_floor_steps=1), [Job(i, 10 + 7 * i, 60) for i in range(20)])
     assert max(len(step.plan.decode) for step in run.steps) == 20
 
 

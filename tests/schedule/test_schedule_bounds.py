@@ -96,7 +96,6 @@ def test_a_short_prompt_behind_a_huge_one_starts_within_two_steps() -> None:
     assert run.lives[1].wait <= 2
 
 
-@pytest.mark.kills("no-waste/removed", "chunk-cap/removed")
 @pytest.mark.parametrize("budget", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("seed", range(8))
 def test_an_admitted_prompt_is_computed_within_the_stated_bound(budget: int, seed: int) -> None:
