@@ -12,6 +12,7 @@ def exact_key(entry: Entry) -> Key:
     alone = entry.id if entry.level == ALONE else -1
     if entry.phase == "decode":
         # guard[decode-key]: once the prompt is computed, how much of it came from a prefix hit means nothing
+        # origin: the parent engine, read in its sources
         # mutant[decode-key/offset-kept-in-key]:
         #   - return Key("decode", entry.tokens - 1, 0, alone)
         #   + return Key("decode", entry.tokens - 1, entry.cached, alone)

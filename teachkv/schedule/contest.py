@@ -50,6 +50,7 @@ def contenders(state: QueueState, admitted: Sequence[Entry] = (), gone: Sequence
 def _contender(step: int, key: Key, bucket: Bucket) -> Contender:
     count = bucket.count
     # guard[ageing]: a bucket that keeps losing must win one day, however small it is
+    # origin: EricLBuehler/mistral.rs#273
     # mutant[ageing/m27-removed]:
     #   - priority = (count * step - bucket.since) * ONE + bucket.weight
     #   + priority = bucket.weight

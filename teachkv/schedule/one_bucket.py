@@ -46,6 +46,7 @@ def overdue(field: Field) -> Choice | None:
     """The bucket of whoever has waited longer than `patience_steps`; every other rule can be outrun by newcomers."""
     first = min(field.contenders, key=by_wait)
     # guard[overdue]: shortest-first and coalescing ignore age, so somebody must watch it
+    # origin: EricLBuehler/mistral.rs#273
     # mutant[overdue/removed]:
     #   - waited = field.step - first.oldest
     #   + waited = 0
@@ -70,6 +71,7 @@ def one_bucket_plan(state: QueueState, limits: Limits, rules: Sequence[Rule]) ->
     choice = first_rule(field, rules)
     chosen = members(state, choice.contender.key, admitted, short.gone)
     # guard[kind]: a decoder that lost a contest is still a decoder; its KV is there and need not be computed again
+    # origin: the parent engine, read in its sources
     # mutant[kind/decoder-demoted]:
     #   - prompts = choice.contender.key.kind == "prompt"
     #   + prompts = choice.contender.key.kind == "prompt" or not state.running
@@ -85,6 +87,7 @@ def one_bucket_plan(state: QueueState, limits: Limits, rules: Sequence[Rule]) ->
 
 def _admitted(state: QueueState, limits: Limits) -> tuple[list[Entry], bool]:
     # guard[cap]: prompts that come in together run together, and a step of prompts cannot be interrupted
+    # origin: the seed document
     # mutant[cap/ignored]:
     #   - cap = limits.prefill_max_seqs
     #   + cap = 0
@@ -126,6 +129,7 @@ def write_plan(
 ) -> Plan:
     """Count who runs and who waits, and keep only the events that have not been told yet."""
     # guard[deferred]: losing a contest costs a turn, never the memory; only a real shortage preempts
+    # origin: EricLBuehler/mistral.rs#2024
     # mutant[deferred/m28-losers-preempted]:
     #   - preempt = tuple(entry.id for entry in short.victims)
     #   + preempt = tuple(e.id for e in state.seats if e.computed and e.id not in decode)

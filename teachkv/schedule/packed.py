@@ -63,6 +63,7 @@ class Packed:
 def share(inside: Iterable[Entry], newcomers: Iterator[Entry], budget: int, others: bool) -> list[tuple[Entry, int]]:
     """How many tokens each prompt gets, first come first; newcomers are asked for only while tokens are left."""
     # guard[chunk-cap]: a short prompt behind a huge one must not wait for all of it
+    # origin: ROCm/ATOM#1835
     # mutant[chunk-cap/removed]:
     #   - cap = (budget + 1) // 2 if others else budget
     #   + cap = budget

@@ -43,6 +43,7 @@ class QueueState:
     def queue(self) -> Iterator[Entry]:
         """Requests without a seat, first come first. Lazy: taking n of them costs O(n)."""
         # guard[arrival-order]: a preempted request keeps its place before everyone who came later
+        # origin: EricLBuehler/mistral.rs#2033
         # mutant[arrival-order/m30-reversed]:
         #   - return merge(self.returning, self.fresh.values(), key=by_arrival)
         #   + return iter([*reversed(self.fresh.values()), *reversed(self.returning)])

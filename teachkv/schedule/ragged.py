@@ -15,6 +15,7 @@ def ragged_key(entry: Entry, can_be_ragged: bool) -> Key:
     """One key for all decoders that may share a batch, the exact key for everything else."""
     pinned = can_be_ragged and entry.level == TOGETHER
     # guard[key]: rows of different length are one batch in decode only; prompts of one bucket are equally long
+    # origin: the seed document
     # mutant[key/decode-not-pinned]:
     #   - return RAGGED if pinned and entry.phase == "decode" else exact_key(entry)
     #   + return exact_key(entry)
@@ -46,6 +47,7 @@ def floor(field: Field) -> Choice | None:
     if not field.limits.prefill_floor_steps or not prompts:
         return None
     # guard[floor]: many decoders outscore a fresh prompt by their number, whatever its age
+    # origin: the seed document
     # mutant[floor/never-forces]:
     #   - due = field.quiet_steps >= field.limits.prefill_floor_steps
     #   + due = False
@@ -69,6 +71,7 @@ def coalesce(field: Field) -> Choice | None:
         return None
     cost = (field.total - shortest.size) * (min(longer) - shortest.key.length)
     # guard[coalesce]: waiting for a merge must not cost more than the merge is worth
+    # origin: the seed document
     # mutant[coalesce/always]:
     #   - worth = cost <= shortest.size * MERGE_WORTH
     #   + worth = cost >= 0

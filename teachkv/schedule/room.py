@@ -42,6 +42,7 @@ def shortage(state: QueueState, limits: Limits) -> Shortage:
     kept, victims = list(state.seats), []
     while not fits(limits, kept):
         # guard[victim]: the newest gives way, so the oldest always advances and the work lost is the least
+        # origin: EricLBuehler/mistral.rs#2250
         # mutant[victim/oldest-first]:
         #   - victims.append(kept.pop())
         #   + victims.append(kept.pop(0))
@@ -55,6 +56,7 @@ def admissible(state: QueueState, limits: Limits) -> Iterator[Entry]:
     Lazy: the caller takes as many as it has use for, and pays for no more than that.
     """
     # guard[seat-limit]: the limit holds for every step, also for the first after an idle time
+    # origin: the parent engine, read in its sources
     # mutant[seat-limit/cold-path-limit]:
     #   - free = limits.max_num_seqs - len(state.seats)
     #   + free = limits.max_num_seqs - len(state.seats) if state.running else len(state.entries)
@@ -67,11 +69,13 @@ def admissible(state: QueueState, limits: Limits) -> Iterator[Entry]:
         if free == 0:
             return
         # guard[resume-headroom]: without room to grow, a request that came back is preempted again at once
+        # origin: vllm-project/vllm#25538
         # mutant[resume-headroom/removed]:
         #   - slack = limits.resume_headroom if entry.preemptions and inside else 0
         #   + slack = 0
         slack = limits.resume_headroom if entry.preemptions and inside else 0
         # guard[reserve]: prompt + 1 columns are claimed here and stay claimed while the prompt is computed
+        # origin: tenstorrent/vllm-tt-plugin#133
         # mutant[reserve/not-asked]:
         #   - if not fits(limits, [*inside, entry], slack):
         #   + if not fits(limits, inside, slack):

@@ -35,7 +35,7 @@ def test_workloads_are_as_described() -> None:
 def test_the_table_counts_what_the_run_did() -> None:
     run = simulate(Scheduler("bucketed"), [Job(0, 5, 3), Job(1, 9, 1)])
     [line] = table([("x", run)]).splitlines()[2:]
-    assert line == "| x | 4 | 2 | 1.0 | 1 | 1 | 2 | 2 | 9 |"
+    assert line == "| x | 4 | 2 | 1.0 | 1 | 2 | 2 | 2 | 9 |"
 
 
 def test_a_picture_is_well_formed_and_draws_every_change() -> None:
