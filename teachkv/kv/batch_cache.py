@@ -113,6 +113,12 @@ class BatchCache(Protocol):
     def bytes_for(self, lengths: Sequence[int], staging: Sequence[int] = ()) -> int:
         """Upper bound of the bytes held with decoders of these lengths and prompts of these lengths in staging."""
 
+    def trim(self) -> None:
+        """Give back what long or many rows left behind: afterwards `bytes_for` of what is resident bounds what is held.
+
+        For use between steps, before an admission that would not fit beside the slack. Copies everything once.
+        """
+
     def stats(self) -> CacheStats: ...
 
     def take_events(self) -> list[str]:

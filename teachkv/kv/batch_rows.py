@@ -30,14 +30,22 @@ class BatchRows:
         return joining > len(self.buffers.free)
 
     def form(
-        self, members: dict[int, Seat], seated: Sequence[Seat], plan: ColumnPlan, pool: StagePool, epoch: int
+        self,
+        members: dict[int, Seat],
+        seated: Sequence[Seat],
+        plan: ColumnPlan,
+        pool: StagePool,
+        epoch: int,
+        *,
+        renew: bool = False,
     ) -> bool:
         """Make `members` the cohort. True if any row was moved; those carry the new `epoch`.
 
-        Only the first line can fail (for want of memory); it changes nothing.
+        The buffers are made anew if they are too small, or if told to `renew`. Only that can fail for want of memory,
+        and it comes before any change.
         """
-        rows, columns = self._size(members, seated, plan)
-        made = self.buffers.prepare(rows, columns) if (rows, columns) != self._held() else None
+        rows, columns = self._size(members, seated, plan, renew)
+        made = self.buffers.prepare(rows, columns) if renew or (rows, columns) != self._held() else None
         for seat in seated:
             if seat.cohort is not None:
                 seat.park()
@@ -107,12 +115,12 @@ class BatchRows:
     def _held(self) -> tuple[int, int]:
         return self.buffers.rows, self.buffers.columns
 
-    def _size(self, members: dict[int, Seat], seated: Sequence[Seat], plan: ColumnPlan) -> tuple[int, int]:
+    def _size(self, members: dict[int, Seat], seated: Sequence[Seat], plan: ColumnPlan, renew: bool) -> tuple[int, int]:
         """(rows, columns) the buffers must have. Whenever they are made anew they are cut to what is needed now."""
         needed = len(seated) + sum(seat.staged for seat in members.values())
         if self.preallocated and needed > self.preallocated[0]:
             raise GeometryError(f"{needed} sequences do not fit the {self.preallocated[0]} rows allocated at start")
-        if needed <= self.buffers.rows and plan.columns <= self.buffers.columns:
+        if not renew and needed <= self.buffers.rows and plan.columns <= self.buffers.columns:
             return self._held()
         return row_block(needed), max(plan.columns, *(seat.length for seat in seated), 0)
 

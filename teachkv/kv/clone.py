@@ -34,11 +34,13 @@ def strip_pending(row: SequenceRows) -> bool:
     return True
 
 
-def unalignable(rows: Sequence[SequenceRows], target: int, width: int) -> PlanRefused:
-    """The refusal that names the first slot in the way."""
+def unalignable(
+    rows: Sequence[SequenceRows], target: int, width: int, places: Sequence[int], lengths: Sequence[int]
+) -> PlanRefused:
+    """The refusal that names the first slot in the way. `places`: where `rows` stand among the part's rows."""
     layer, row = front_align_obstacle(rows, target, width) or (0, 0)
     reason = f"the row cannot be aligned to end at column {target} with {width} more to come"
-    return PlanRefused(reason, layer=layer, row=row, lengths=[r.slots[layer].length for r in rows])
+    return PlanRefused(reason, layer=layer, row=places[row], lengths=lengths)
 
 
 def clone_in(
@@ -71,13 +73,13 @@ def clone_in(
         #   + if False:
         # mutant[all-or-nothing/pads-before-asking]:
         #   - if not front_align_would_succeed(rows, target, width):
-        #   -     raise unalignable(rows, target, width)
+        #   -     raise unalignable(rows, target, width, range(len(rows)), [row.length for row in rows])
         #   - front_align_batch(rows, target, epoch)
         #   + front_align_batch(rows, target, epoch)
         #   + if not front_align_would_succeed(rows, target, width):
-        #   +     raise unalignable(rows, target, width)
+        #   +     raise unalignable(rows, target, width, range(len(rows)), [row.length for row in rows])
         if not front_align_would_succeed(rows, target, width):
-            raise unalignable(rows, target, width)
+            raise unalignable(rows, target, width, range(len(rows)), [row.length for row in rows])
         front_align_batch(rows, target, epoch)
         note(f"align rows={len(rows)} target={target} pads={[row.lead_pad for row in rows]}")
     # guard[postcondition]: no batch of unequal lengths may leave clone_in; the shorter rows would write over columns

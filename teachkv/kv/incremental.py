@@ -13,28 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from teachkv.errors import GeometryError, SlotError
-from teachkv.kv.align import (
-    batch_can_be_ragged,
-    ensure_uniform_batch_cache_lens,
-    front_align_would_succeed,
-)
+from teachkv.kv.admission import admit, seat_slots
 from teachkv.kv.base import CacheBase, OpenPart
 from teachkv.kv.batch_cache import CacheStats, LiveLayer, LiveRows, checked_counts, checked_kept
 from teachkv.kv.batch_rows import BatchRows
 from teachkv.kv.budget import batch_columns, rectangle_bytes, staging_columns
-from teachkv.kv.clone import unalignable
-from teachkv.kv.columns import ColumnPlan, plan_columns
+from teachkv.kv.columns import plan_columns
 from teachkv.kv.geometry import int_array, runs
 from teachkv.kv.memory import MemoryOps
 from teachkv.kv.row_buffers import row_block
 from teachkv.kv.seat import Seat
-from teachkv.kv.slots import SequenceRows, Slot
 from teachkv.kv.spec import CacheSpec
 from teachkv.kv.stage_pool import StagePool
-from teachkv.kv.view import CacheView, IntArray, LayerView
+from teachkv.kv.view import CacheView, LayerView
 
 
 class IncrementalBatchCache(CacheBase):
@@ -116,7 +108,7 @@ class IncrementalBatchCache(CacheBase):
         self._refuse_width(lengths, width)
         cohort = self.batch.cohort
         if set(members) != set(cohort.members) or cohort.stored_len + width > self.batch.buffers.columns:
-            self._form(seats, lengths, width)
+            self._form(seats, width)
         if self.batch.reserve_rings(width):
             self.geometry_epoch += 1
         rows = list(seats.values())
@@ -141,7 +133,8 @@ class IncrementalBatchCache(CacheBase):
         seat = self._get(request_id)
         self._check_epoch(request_id, seat.epoch, epoch)
         layers = []
-        for layer, slot in enumerate(self._slots(seat)):
+        slots = seat_slots(seat, self.prototypes, self.batch, self.pool)
+        for layer, slot in enumerate(slots):
             # guard[reader-run]: the row begins with dead columns here too; only the live run is anybody's content
             # mutant[reader-run/from-column-zero]:
             #   - owned = slot.stripped(0 if self.spec.rings[layer] else seat.lead_pad)
@@ -164,6 +157,18 @@ class IncrementalBatchCache(CacheBase):
         staged = rectangle_bytes(self.spec, row_block(len(staging)), staging_columns(self.spec, staging))
         return rectangle_bytes(self.spec, rows, columns) + staged
 
+    def trim(self) -> None:
+        """Cut batch and staging to what is resident now."""
+        if self._open:
+            raise GeometryError("close or invalidate the open views before trimming")
+        self.pool.trim(self._staged())
+        members, seated = self.batch.cohort.members, self._seated()
+        if seated and self.batch.preallocated is None:
+            lengths = [seat.length for seat in members.values()] or [0]
+            plan = plan_columns(self.batch.cohort.stored_len, lengths, 1, 0, self.spec.maximum)
+            self.batch.form(dict(members), seated, plan, self.pool, self.geometry_epoch + 1, renew=True)
+            self.geometry_epoch += 1
+
     def stats(self) -> CacheStats:
         """Counts so far; `allocated_bytes` is batch, staging, and the rings of staged sequences."""
         slots = [slot for seat in self._staged() for slot in seat.ring_slots.values()]
@@ -172,61 +177,19 @@ class IncrementalBatchCache(CacheBase):
         self._stats.moved_bytes = self.memory.moved_bytes
         return self._stats
 
-    def _form(self, seats: dict[int, Seat], lengths: list[int], width: int) -> None:
+    def _form(self, seats: dict[int, Seat], width: int) -> None:
         """Ask everything, then change the cohort to `seats`."""
-        plan = self._plan(seats, lengths, width)
-        joining = {member: seat for member, seat in seats.items() if seat.staged}
-        rows = [SequenceRows(tuple(self._slots(seat))) for seat in joining.values()]
-        ragged = batch_can_be_ragged([row.slots for row in rows]) and self.can_be_ragged
-        # guard[join]: a refusal after the first shift would leave some rows moved and some not
-        # mutant[join/no-preflight]:
-        #   - if ragged and not front_align_would_succeed(rows, plan.stored_len, width):
-        #   + if False:
-        if ragged and not front_align_would_succeed(rows, plan.stored_len, width):
-            raise unalignable(rows, plan.stored_len, width)
-        aligned = [plan.stored_len] * len(lengths) if ragged else lengths
-        # guard[join-postcondition]: rows whose ring layers cannot be aligned share no append column
-        # mutant[join-postcondition/removed]:
-        #   - ensure_uniform_batch_cache_lens(*self._planned_lengths(aligned, lengths))
-        #   + pass
-        ensure_uniform_batch_cache_lens(*self._planned_lengths(aligned, lengths))
+        plan = admit(seats, width, self.prototypes, self.batch, self.pool)
         leaving = [member for member in self.batch.cohort.members if member not in seats]
+        joining = [member for member, seat in seats.items() if seat.staged]
         if self.batch.form(seats, self._seated(), plan, self.pool, self.geometry_epoch + 1):
             self.geometry_epoch += 1
-        for event in (
-            *(f"leave id={member}" for member in leaving),
-            *plan.events,
-            *(f"join id={member} length={seat.length} lead_pad={seat.lead_pad}" for member, seat in joining.items()),
-        ):
+        for member in leaving:
+            self._note(f"leave id={member}")
+        for event in plan.events:
             self._note(event)
-
-    def _planned_lengths(self, aligned: Sequence[int], lengths: Sequence[int]) -> tuple[IntArray, list[int]]:
-        """A line per kind of layer: what full slots would be aligned to, and what rings have seen."""
-        kinds = self.spec.kinds()
-        lines = np.array([lengths if kind is not None else aligned for kind in kinds], dtype=np.int32)
-        return lines, [layers[0] for layers in kinds.values()]
-
-    def _plan(self, seats: dict[int, Seat], lengths: list[int], width: int) -> ColumnPlan:
-        """Where the append column goes. Rows of the running cohort decide; else parked rows that end at one column."""
-        cohort, buffers = self.batch.cohort, self.batch.buffers
-        staying = any(seat.cohort is cohort for seat in seats.values())
-        ends = {seat.end for seat in seats.values()}
-        stored_len = cohort.stored_len if staying else ends.pop() if len(ends) == 1 else max(lengths)
-        joining = sum(seat.staged for seat in seats.values())
-        columns = 0 if self.batch.lacks_rows(joining) and not self.batch.preallocated else buffers.columns
-        return plan_columns(stored_len, lengths, width, columns, self.spec.maximum)
-
-    def _slots(self, seat: Seat) -> list[Slot]:
-        """The sequence's rows as slots, with their dead prefix: what pre-flight, capability and readers look at."""
-        slots: list[Slot] = []
-        for layer, (prototype, ring) in enumerate(zip(self.prototypes, self.spec.rings, strict=True)):
-            if layer in seat.ring_slots or seat.row is None:
-                slots.append(seat.ring_slots.get(layer, prototype))
-                continue
-            k, v = (self.pool if seat.staged else self.batch).buffers.arrays[layer]
-            stop = seat.end if ring is None else seat.ring_end[ring]
-            slots.append(prototype.handed(k[seat.row], v[seat.row], stop, seat.length))
-        return slots
+        for member in joining:
+            self._note(f"join id={member} length={seats[member].length} lead_pad={seats[member].lead_pad}")
 
     def _unseat(self, request_id: int, seat: Seat) -> None:
         """Back to staging: a sequence of the batch gets another prompt chunk."""

@@ -147,6 +147,9 @@ class RebuildBatchCache(CacheBase):
         """Upper bound; twice the rectangle, because rows are copied from the old storage while it still stands."""
         return 2 * bytes_for(self.spec, lengths, staging)
 
+    def trim(self) -> None:
+        """Nothing to do: buffers are made to measure at every membership change."""
+
     def stats(self) -> CacheStats:
         """Counts so far; `allocated_bytes` is the batch and what sequences own outside it."""
         owned = [slot for rows in self._rows.values() if not rows.borrowed for slot in rows.slots]

@@ -32,17 +32,25 @@ class StagePool:
         columns = round_up(max(ends.get(i, seat.end) for i, seat in enumerate(everyone)), self.spec.maximum)
         if len(everyone) > self.buffers.rows or columns > self.buffers.columns:
             rows = max(row_block(len(everyone)), self.buffers.rows)
-            columns = max(columns, self.buffers.columns)
-            made = self.buffers.prepare(rows, columns)
-            moves = [Move(seat.row or 0, 0, new, 0, seat.end) for new, seat in enumerate(staged)]
-            self.buffers.adopt(made, rows, columns, {None: moves})
-            for new, seat in enumerate(staged):
-                seat.row = new
+            self._renew(staged, rows, max(columns, self.buffers.columns))
         for seat in joining:
             seat.row, seat.staged, seat.cohort = self.buffers.take(), True, None
             seat.ring_slots = seat.ring_slots or {
                 layer: WindowSlot(self.memory, self.spec, ring) for layer, ring in enumerate(self.spec.rings) if ring
             }
+
+    def trim(self, staged: Sequence[Seat]) -> None:
+        """Cut the buffers to what `staged`, all seats of the pool, need now."""
+        if staged:
+            columns = round_up(max(seat.end for seat in staged), self.spec.maximum)
+            self._renew(staged, row_block(len(staged)), columns)
+
+    def _renew(self, staged: Sequence[Seat], rows: int, columns: int) -> None:
+        made = self.buffers.prepare(rows, columns)
+        moves = [Move(seat.row or 0, 0, new, 0, seat.end) for new, seat in enumerate(staged)]
+        self.buffers.adopt(made, rows, columns, {None: moves})
+        for new, seat in enumerate(staged):
+            seat.row = new
 
     def release(self, seat: Seat) -> None:
         """Free the seat's row, and the buffers with the last one."""

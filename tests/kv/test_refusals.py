@@ -14,6 +14,7 @@ from kvfake import OPS, check_live, decode, prefill, spec, started
 
 from teachkv.errors import PlanRefused, RowAtMaximum
 from teachkv.kv import IncrementalBatchCache, RebuildBatchCache
+from teachkv.kv.admission import seat_slots
 from teachkv.kv.full_slot import FullSlot
 from teachkv.kv.memory import Memory
 
@@ -129,7 +130,8 @@ def slot_memory(slot: FullSlot) -> int:
 def slot_key(cache: Any, request_id: int, layer: int) -> int:
     if isinstance(cache, RebuildBatchCache):
         return slot_memory(cache._rows[request_id].slots[layer])  # type: ignore[arg-type]
-    return slot_memory(cache._slots(cache._seats[request_id])[layer])
+    slots = seat_slots(cache._seats[request_id], cache.prototypes, cache.batch, cache.pool)
+    return slot_memory(slots[layer])  # type: ignore[arg-type]
 
 
 @pytest.mark.kills("all-or-nothing/no-preflight", "all-or-nothing/pads-before-asking", "join/no-preflight")
@@ -145,6 +147,13 @@ def test_a_refusal_does_not_leave_a_half_aligned_batch(
     decode(c, [1, 2, 3])
     for request_id, length in LENGTHS.items():
         check_live(c, request_id, length + 1, (None,) * LAYERS)
+
+
+def test_the_error_counts_rows_of_the_part_not_of_those_that_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = started(IncrementalBatchCache(spec(layers=LAYERS), OPS, poison=True), LENGTHS)
+    decode(c, [1, 2])
+    faulty(monkeypatch, 1, 3, c)
+    refused(c, [1, 2, 3], layer=1, row=2, lengths=(10, 5, 6))
 
 
 def test_capacity_over_the_maximum_is_refused_with_rows_untouched() -> None:

@@ -68,7 +68,7 @@ def test_any_short_history_shows_the_same_visible_state(rings: tuple[int | None,
 def test_long_histories_show_the_same_visible_state(rings: tuple[int | None, ...]) -> None:
     """Fixed seeds, so that every mechanism is known to have acted."""
     seen = set()
-    weights = [4, 2, 2, 4, 3, 2, 1, 1, 1, 1, 1]
+    weights = [4, 2, 2, 4, 3, 2, 1, 1, 1, 1, 1, 1]
     for seed in range(SEEDS):
         rng, history = Random(seed), History(rings)
         for act in rng.choices(ACTS, weights, k=120):

@@ -127,6 +127,15 @@ class History:
                 cache.add(moved)
                 cache.load_rows(moved, rows)
 
+    def trim(self, rng: Random) -> None:
+        for cache in self.caches:
+            cache.trim()
+        seats = self.caches[2]._seats.values()
+        seated, staged = (
+            [s.end - s.lead_pad for s in seats if s.staged == kind and s.row is not None] for kind in (0, 1)
+        )
+        assert self.caches[2].stats().allocated_bytes <= self.caches[2].bytes_for(seated, staged)
+
     def fail_half_way(self, rng: Random) -> None:
         """The model writes, then something fails: nothing of it may stay."""
         ids, kind = self.some(rng, least=1), rng.choice(["open_decode", "open_prefill"])
@@ -176,4 +185,5 @@ ACTS: tuple[Callable[[History, Random], None], ...] = (
     History.truncate,
     History.store_and_load,
     History.fail_half_way,
+    History.trim,
 )
