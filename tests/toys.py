@@ -4,6 +4,8 @@
 """
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +201,15 @@ def char_tokenizer_files() -> dict[str, str]:
         "tokenizer.json": json.dumps(tokenizer),
         "tokenizer_config.json": json.dumps({"bos_token": "<bos>", "eos_token": "<eos>", "chat_template": template}),
     }
+
+
+def peak_growth(setup: str, work: str, *arguments: str) -> int:
+    """KiB by which `work` raises the peak memory of a fresh process after `setup`. sys.argv holds the arguments.
+
+    Read from /proc: getrusage would begin with the peak of the process that started this one.
+    """
+    peak = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+    code = f"import sys\n{setup}\nbefore = {peak}\n{work}\nprint({peak} - before)"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[-1])

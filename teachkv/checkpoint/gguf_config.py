@@ -58,8 +58,9 @@ def config_object(header: GGUFHeader) -> dict[str, Any]:
         config["attention_bias"] = "blk.0.attn_q.bias" in tensors
     if config["model_type"] == "mistral" and (config.pop("attention_bias") | config.pop("mlp_bias")):
         keys.fail("attention.sliding_window", "stands beside biases, which mistral models do not have")
-    if "token_embd.weight" in tensors:
-        config["vocab_size"] = tensors["token_embd.weight"].shape[0]
+    if "token_embd.weight" not in tensors:
+        raise ConfigError(f"{header.path}: tensor 'token_embd.weight' is missing; fetch the file again")
+    config["vocab_size"] = tensors["token_embd.weight"].shape[0]
     keys.refuse_what_changes_the_model()
     return config
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from teachkv.config.places import inside
 from teachkv.errors import TokenizerError
 
+MORE_TEMPLATES = "additional_chat_templates/"
 TEXT_LIMIT = 64 << 20  # the largest published tokenizer.json has some 35 MB
 
 
@@ -31,9 +32,12 @@ class FolderFiles:
 
     def read(self, name: str) -> bytes | None:
         assert self.folder is not None
-        if not os.path.lexists(self.folder / name):
+        folder, plain = self.folder, name
+        if name.startswith(MORE_TEMPLATES):  # the one folder within a model folder that holds text
+            folder, plain = folder / MORE_TEMPLATES.rstrip("/"), name.removeprefix(MORE_TEMPLATES)
+        if not os.path.lexists(folder / plain):
             return None
-        path = inside(self.folder, name, error=TokenizerError)
+        path = inside(folder, plain, error=TokenizerError)
         try:
             with path.open("rb") as file:
                 content = file.read(TEXT_LIMIT + 1)

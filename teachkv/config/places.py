@@ -43,7 +43,11 @@ def _is_plain(name: str) -> bool:
 
 
 def _is_hub_blob(home: Path, target: Path) -> bool:
-    return home.parent.name == "snapshots" and target.parent == home.parent.parent / "blobs"
+    """`home` is a snapshot or a folder in one."""
+    return any(
+        place.parent.name == "snapshots" and target.parent == place.parent.parent / "blobs"
+        for place in (home, home.parent)
+    )
 
 
 def is_regular(path: Path) -> bool:
