@@ -31,14 +31,21 @@ COLD_START = 1.5  # and a fresh interpreter besides that; both times the timeout
 
 
 class Campaign:
-    """Runs `mutants` of one lane against the collected tests. `results` grows as verdicts come in."""
+    """Runs `mutants` of one lane against the tests; a context that owns a temporary folder. `results` grows."""
 
     def __init__(
-        self, session: pytest.Session, registry: Registry, mutants: list[Mutant], lane: str, ran: RanBefore
+        self,
+        session: pytest.Session,
+        registry: Registry,
+        mutants: list[Mutant],
+        lane: str,
+        ran: RanBefore,
+        items: list[pytest.Item] | None = None,
     ) -> None:
         self.session, self.registry, self.mutants, self.lane = session, registry, mutants, lane
         self.option = session.config.option
-        self.claims: dict[str, list[Claim]] = find_claims(session.items)
+        self.items = session.items if items is None else items
+        self.claims: dict[str, list[Claim]] = find_claims(self.items)
         self.spans: dict[str, Span] = {mutant.id: registry.span(mutant) for mutant in mutants}
         self.controls = Controls()
         self.results: list[MutantResult] = []
@@ -55,22 +62,24 @@ class Campaign:
 
     def run(self) -> None:
         """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""
-        try:
-            self.baseline = run_baseline(self.pool, self.session.items)
-            self.controls.quarantined += self.baseline.quarantined
-            self.controls.baseline = len(self.baseline.tests)
-            if self.baseline.red:
-                return
-            self._noop()
-            self._canary()
-            begun = time.monotonic()
-            decider = Decider(self)
-            for result in decider.verdicts():
-                self.results.append(result)
-                self.mutant_seconds = time.monotonic() - begun
-            explain_survivors(self)
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self.baseline = run_baseline(self.pool, self.items)
+        self.controls.quarantined += self.baseline.quarantined
+        self.controls.baseline = len(self.baseline.tests)
+        if self.baseline.red:
+            return
+        self._noop()
+        self._canary()
+        begun = time.monotonic()
+        for result in Decider(self).verdicts():
+            self.results.append(result)
+            self.mutant_seconds = time.monotonic() - begun
+        explain_survivors(self)
+
+    def __enter__(self) -> Campaign:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _plan(self, mutant: Mutant) -> Plan | SyntaxError:
         try:

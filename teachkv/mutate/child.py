@@ -16,6 +16,7 @@ from teachkv.mutate.judge import Recorder, TestOutcome
 from teachkv.mutate.observe import Observer
 from teachkv.mutate.overlay import OverlayFinder
 from teachkv.mutate.reach import ReachTracer
+from teachkv.mutate.settings import read_settings
 from teachkv.mutate.swap import Plan, apply_swaps
 from teachkv.mutate.task import Answer, Task, send
 
@@ -26,7 +27,8 @@ class Runner:
     def __init__(self, session: pytest.Session, tracer: ReachTracer | Observer | None = None) -> None:
         self._session, self._tracer = session, tracer
         self._items = {item.nodeid: item for item in session.items}
-        self._recorder = Recorder(tracer if isinstance(tracer, ReachTracer) else None)
+        packages = read_settings(session.config.rootpath).packages
+        self._recorder = Recorder(tracer if isinstance(tracer, ReachTracer) else None, packages)
         session.config.pluginmanager.register(self._recorder)
         self._start = Path.cwd()
 

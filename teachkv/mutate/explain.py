@@ -32,12 +32,12 @@ def explain_survivors(campaign: Campaign) -> None:
             place = span.path.name
             result.explanation = f"not reached: no passing test runs line {span.first} of {place}"
             continue
-        result.explanation = _compare(campaign, mutant)
+        result.explanation = compare_results(campaign, mutant)
         if campaign.option.mutate_order == 2:
             result.explanation += "".join(f"\n{line}" for line in _covered_by(campaign, mutant))
 
 
-def _compare(campaign: Campaign, mutant: Mutant) -> str:
+def compare_results(campaign: Campaign, mutant: Mutant) -> str:
     """Runs the reaching tests with and without the mutant and compares what the changed function gave back."""
     plan = campaign.plans[mutant.id]
     if isinstance(plan, SyntaxError) or not plan.places:

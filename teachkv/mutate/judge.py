@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ class TestOutcome:
     """`outcome` is passed, assertion, raise, setup (setup or teardown failed) or skipped (xfail and xpass too).
 
     `reached` are the mutants whose span the test ran, `shared` those that its fixtures ran, `seen` the observed
-    calls as (fingerprint, readable).
+    calls as (fingerprint, readable). `own`: the failure was raised by the test's file, not by the code it calls.
     """
 
     __test__ = False
@@ -29,6 +30,7 @@ class TestOutcome:
     reached: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     seen: list[tuple[str, str]] = field(default_factory=list)
+    own: bool = False
 
     @property
     def failed(self) -> bool:
@@ -45,9 +47,9 @@ class TestOutcome:
 class Recorder:
     """Sees the final report of every phase, after skip and xfail handling, with the exception itself."""
 
-    def __init__(self, tracer: ReachTracer | None) -> None:
+    def __init__(self, tracer: ReachTracer | None, packages: tuple[Path, ...]) -> None:
         self.current: TestOutcome | None = None
-        self._tracer = tracer
+        self._tracer, self._packages = tracer, packages
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -57,9 +59,19 @@ class Recorder:
         if self.current is not None:
             self.current.seconds += call.duration
             self._note(self.current, report, call.excinfo)
+            if call.excinfo is not None:
+                self.current.own = self._is_own(call.excinfo, item.path)
             if report.when == "setup" and self._tracer is not None:
                 self.current.shared = tuple(sorted(self._tracer.hit))
         return report
+
+    def _is_own(self, excinfo: pytest.ExceptionInfo[BaseException], test: Path) -> bool:
+        """Whether the innermost frame that is the test's or a package's is the test's."""
+        for entry in reversed(excinfo.traceback):
+            path = Path(entry.path)
+            if path == test or any(path.is_relative_to(package) for package in self._packages):
+                return path == test
+        return False
 
     def _note(self, outcome: TestOutcome, report: pytest.TestReport, excinfo: Any) -> None:
         if report.skipped or hasattr(report, "wasxfail"):

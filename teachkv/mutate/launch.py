@@ -15,6 +15,7 @@ import pytest
 from teachkv.mutate import isolate, restart
 from teachkv.mutate.child import answer_for, run_forked
 from teachkv.mutate.errors import MutateError
+from teachkv.mutate.options import without_exercises
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.task import Task, send
 
@@ -65,7 +66,7 @@ class Launcher:
             if name in args:
                 del args[len(args) - 1 - args[::-1].index(name)]
         files = dict.fromkeys(str(config.rootpath / nodeid.partition("::")[0]) for nodeid in task.nodeids)
-        return [*args, *files]
+        return [*without_exercises(args, config.option), *files]
 
 
 def fork_or_spawn(wanted: str) -> tuple[bool, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,6 +13,16 @@ from teachkv.mutate.errors import MutateError
 from teachkv.mutate.selection import DEFAULT_LANES, LANES
 
 _NEEDS_RUN = ("only", "shard", "strict", "matrix", "order", "auto", "report")
+
+
+_EXERCISE = (
+    ("--exercise", "judge the pending exercise (or that one)"),
+    ("--exercise-hint", "the next of its three hints"),
+    ("--exercise-skip", "go on without it"),
+    ("--exercise-reset", "its file as it was given"),
+    ("--exercise-watch", "judge it at each change of its file, until it is solved"),
+)
+EXERCISES = ("exercise", *(name[2:].replace("-", "_") for name, _ in _EXERCISE[1:]))
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -38,6 +49,10 @@ def add_options(parser: pytest.Parser) -> None:
         "--mutate-report", action="append", metavar="KIND", default=[],
         help="term, term-missing, json:PATH, stryker:PATH, html:PATH, github (may be given again)",
     )  # fmt: skip
+    for name, text in _EXERCISE:
+        add(name, nargs="?", const="", metavar="NAME", help=text)
+    add("--exercise-list", action="store_true", help="list the exercises and how far you are")
+    add("--exercise-check-all", action="store_true", help="judge every exercise that was begun")
     if importlib.util.find_spec("xdist") is None:
         group._addoption("-n", dest="numprocesses", metavar="N", help="with --mutate the same as --mutate-jobs")
 
@@ -52,10 +67,33 @@ def check_options(option: Any) -> None:
         used.append("auto")
     if used and not option.mutate and not (option.mutate_merge and used == ["report"]):
         raise MutateError(f"--mutate-{used[0]} needs --mutate")
+    asked = asked_for_exercises(option)
+    if asked and not option.mutate:
+        raise MutateError("--exercise and its kin need --mutate")
+    if len(asked) > 1:
+        raise MutateError(f"--{asked[1].replace('_', '-')} does not go with --{asked[0].replace('_', '-')}; give one")
     workers = getattr(option, "numprocesses", None)
     if workers is not None and not option.mutate and importlib.util.find_spec("xdist") is None:
         raise MutateError("-n needs --mutate here (pytest-xdist is not installed)")
     option.mutate_jobs = _jobs(option.mutate_jobs, workers)
+
+
+def asked_for_exercises(option: Any) -> list[str]:
+    """The exercise options that were given."""
+    given = [name for name in EXERCISES if getattr(option, name) is not None]
+    return given + [name for name in ("exercise_list", "exercise_check_all") if getattr(option, name)]
+
+
+def without_exercises(args: Iterable[str], option: Any) -> list[str]:
+    """The command line less the exercise options and their values."""
+    kept: list[str] = []
+    values = {getattr(option, name) for name in EXERCISES}
+    after_option = False
+    for arg in args:
+        if not arg.startswith("--exercise") and not (after_option and arg in values):
+            kept.append(arg)
+        after_option = arg.startswith("--exercise") and "=" not in arg
+    return kept
 
 
 def take_over_workers(option: Any) -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from teachkv.mutate import restart
 from teachkv.mutate.claims import MARK_LINE, find_claims
+from teachkv.mutate.classroom import Classroom
 from teachkv.mutate.drift import card_items
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.formats import check_kinds
 from teachkv.mutate.launch import serve
 from teachkv.mutate.listing import list_lines, show_lines
-from teachkv.mutate.options import add_options, check_options, take_over_workers
+from teachkv.mutate.options import add_options, asked_for_exercises, check_options, take_over_workers
 from teachkv.mutate.randomness import settle_hypothesis
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.rebase import rebase_lines
@@ -27,6 +28,8 @@ from teachkv.mutate.verdicts import NOTHING
 
 REGISTRY = pytest.StashKey[Registry]()
 RUN = pytest.StashKey[Run]()
+CODE = pytest.StashKey[int]()
+CLASSROOM = pytest.StashKey[Classroom]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +58,9 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     with usage_errors():
         check_options(config.option)
         check_kinds(config.option.mutate_report)
+        if asked_for_exercises(config.option) and "task" not in restart.boot_spec():
+            config.stash[CLASSROOM] = Classroom(config)
+            config.args = config.stash[CLASSROOM].files() or [str(config.rootpath / "pyproject.toml")]
     if config.option.mutate:
         take_over_workers(config.option)
     return (yield)
@@ -95,6 +101,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             return True
         if option.mutate:
             config.stash[RUN].ran.stop()
+            if CLASSROOM in config.stash:
+                code, lines = config.stash[CLASSROOM].run(session, registry_of(config), config.stash[RUN].ran)
+                config.stash[CODE] = code
+                tell(config, lines)
+                return True
             if session.items and not session.testsfailed:
                 config.stash[RUN].execute(session)
                 return True
@@ -106,16 +117,13 @@ def look_up(session: pytest.Session) -> list[str]:
     option, registry = session.config.option, registry_of(session.config)
     if option.mutate_merge:
         report = merge([read_report(Path(path)) for path in option.mutate_merge])
-        session.config.stash[MERGED] = report.code
+        session.config.stash[CODE] = report.code
         return write_reports(report, option.mutate_report, registry)
     if option.mutate_rebase:
         return list(rebase_lines(registry))
     claims = find_claims(session.items)
     lines = show_lines(registry, claims, option.mutate_show) if option.mutate_show else list_lines(registry, claims)
     return list(lines)
-
-
-MERGED = pytest.StashKey[int]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -125,8 +133,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if mutant and not restart.overlay_module().FINDER.served:
         tell(config, [f"not applied: no test imported the file of {mutant}"])
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
-    if MERGED in config.stash:
-        session.exitstatus = config.stash[MERGED]
+    if CODE in config.stash:
+        session.exitstatus = config.stash[CODE]
+        return
     run = config.stash.get(RUN, None)
     if run is not None and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = NOTHING if run.nothing else run.report(config.option.mutate_strict).code

@@ -53,7 +53,8 @@ class Run:
                 if option.mutate_auto is not None:
                     self.automatic = automatic_mutants(registry, mutants, option.mutate_auto)
                 self.campaign = Campaign(session, registry, mutants + self.automatic, lane, self.ran)
-                self.campaign.run()
+                with self.campaign:
+                    self.campaign.run()
             else:
                 self.others.append(run_lane(session.config, lane))
         self.finished = True

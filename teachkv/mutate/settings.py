@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from teachkv.mutate.errors import MutateError
@@ -21,6 +22,7 @@ class Settings:
     exercises: Path | None = None
 
 
+@cache
 def read_settings(root: Path) -> Settings:
     """Settings below `root`; without the table (or the file) no package has cards. Unknown keys are errors."""
     project = root / "pyproject.toml"

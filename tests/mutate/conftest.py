@@ -15,6 +15,8 @@ import pytest
 
 collect_ignore = ["foreign"]
 ROOT = Path(__file__).resolve().parents[2]
+# These packages load no NumPy, so the restart would only take time, as would other plugins.
+QUICK = {"TEACHKV_MUTATE_RESTARTED": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 TOY = """
     def clamp(x: int) -> int:
         # guard[floor]: a negative count must never leave here
@@ -79,7 +81,7 @@ class Project:
         path = os.pathsep.join([str(self.root), str(ROOT)])
         command = [sys.executable, "-m", "pytest", "-p", "teachkv.mutate.plugin", "-p", "no:cacheprovider", *args]
         return subprocess.Popen(
-            command, cwd=self.root, env={**known, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **env},
+            command, cwd=self.root, env={**known, **QUICK, "PYTHONPATH": path, **env},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 

@@ -77,3 +77,24 @@ def test_unknown_settings_are_errors(toy: Any) -> None:
     done = toy.pytest()
     assert done.code == 4
     assert "unknown key 'package'" in done.text
+
+
+def test_a_run_restarts_itself_so_that_numpy_starts_no_threads(toy: Any) -> None:
+    lines = "import numpy, os\n\ndef test_one():\n    assert os.environ['OPENBLAS_NUM_THREADS'] == '1'\n"
+    toy.write("tests/test_numpy.py", lines)
+    done = toy.mutate(TEACHKV_MUTATE_RESTARTED="", OPENBLAS_NUM_THREADS="4")
+    assert done.code == 0, done.text
+    assert done.result("floor/removed")["how"] == "hot"
+
+
+def test_without_the_restart_threads_make_every_child_a_fresh_interpreter(toy: Any) -> None:
+    toy.write(
+        "tests/conftest.py",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
+    )
+    done = toy.mutate()
+    assert done.code == 0, done.text
+    assert "no forking: 2 Python threads are running; each child was a fresh interpreter" in done.text
+    done = toy.mutate("--mutate-isolation=fork")
+    assert done.code == 4
+    assert "use auto or spawn" in done.text
