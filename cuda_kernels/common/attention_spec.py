@@ -74,13 +74,20 @@ def attend(
     q: Array, k: Array, v: Array, seen: npt.NDArray[np.signedinteger], pad: int, scale: float, bias: F32 | None
 ) -> F32:
     """One query q [H, D] over the seen columns of k and v [G, C, D] -> [H, D]."""
+    heads, groups = q.shape[0], k.shape[0]
+    # guard[grouped-heads]: consecutive query heads share a KV head; dealing them out in turn gives plausible text
+    # mutant[grouped-heads/tiled]:
+    #   - kv_head = np.arange(heads) // (heads // groups)
+    #   + kv_head = np.arange(heads) % groups
+    kv_head = np.arange(heads) // (heads // groups)
     total = empty(q)
     for segment in np.unique((seen - pad) // SEGMENT):
         part = empty(q)
         for block in range(4 * segment, 4 * segment + 4):
             columns = seen[(seen - pad) // BLOCK == block]
             if columns.size:
-                part = fold(part, scores(q, k[:, columns], scale, bias, columns), v[:, columns])
+                s = scores(q, k[:, columns][kv_head], scale)
+                part = fold(part, s if bias is None else s + bias[columns], v[:, columns][kv_head])
         total = merge(total, part)
     return total.acc / total.l[:, None] if seen.size else total.acc
 
@@ -91,21 +98,18 @@ def empty(q: Array) -> Partial:
     return Partial(np.full(heads, -np.inf, np.float32), np.zeros(heads, np.float32), np.zeros(q.shape, np.float32))
 
 
-def scores(q: Array, k: Array, scale: float, bias: F32 | None, columns: npt.NDArray[np.signedinteger]) -> F32:
-    """q [H, D], k [G, n, D] -> [H, n]: query head h reads KV head h // (H / G)."""
-    groups, heads = k.shape[0], q.shape[0]
-    grouped = np.asarray(q, np.float32).reshape(groups, heads // groups, -1)
-    s = (grouped @ np.asarray(k, np.float32).transpose(0, 2, 1)).reshape(heads, -1) * np.float32(scale)
-    return s if bias is None else s + bias[columns]
+def scores(q: Array, k: Array, scale: float) -> F32:
+    """q [H, D], k [H, n, D] -> [H, n]."""
+    products = np.asarray(k, np.float32) @ np.asarray(q, np.float32)[:, :, None]
+    return products[:, :, 0] * np.float32(scale)
 
 
 def fold(part: Partial, s: F32, v: Array) -> Partial:
-    """Take one block in: s [H, n] its scores, v [G, n, D] its values."""
+    """Take one block in: s [H, n] its scores, v [H, n, D] its values."""
     m = np.maximum(part.m, s.max(axis=1))
     p, old = np.exp(s - m[:, None]), np.exp(part.m - m)
-    groups, heads = v.shape[0], s.shape[0]
-    rounded = p.astype(v.dtype).astype(np.float32).reshape(groups, heads // groups, -1)
-    pv = (rounded @ np.asarray(v, np.float32)).reshape(heads, -1)
+    rounded = p.astype(v.dtype).astype(np.float32)
+    pv = (rounded[:, None] @ np.asarray(v, np.float32))[:, 0]
     return Partial(m, part.l * old + p.sum(axis=1), part.acc * old[:, None] + pv)
 
 

@@ -46,6 +46,10 @@ class Attention:
         lanes, step = stable_forms(heads // groups, dim)
         batches, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, groups * lanes, step)
         out = np.zeros(q.shape, np.float32)
+        # guard[head-order]: query head h reads KV head h // (H / G), so the KV head is the outer axis
+        # mutant[head-order/inner]:
+        #   - scaled = np.asarray(q, np.float32).reshape(-1, groups, heads // groups, dim) * np.float32(scale)
+        #   + scaled = np.asarray(q, np.float32).reshape(-1, heads // groups, groups, dim).swapaxes(1, 2) * scale
         scaled = np.asarray(q, np.float32).reshape(-1, groups, heads // groups, dim) * np.float32(scale)
         grouped = out.reshape(scaled.shape)
         for batch in batches:

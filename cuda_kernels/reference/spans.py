@@ -92,6 +92,10 @@ def queries_of(
     #   + live = row[owner] >= 0
     live = (row[owner] >= 0) & (oldest <= column)
     pad = pads[owner]
+    # guard[position-blocks]: blocks are cut at positions; cut at columns, every lead pad gives other bits
+    # mutant[position-blocks/columns]:
+    #   - found = Queries(token, row.astype(np.intp)[owner], pad, oldest - pad, column - pad)
+    #   + found = Queries(token, row.astype(np.intp)[owner], pad * 0, oldest, column)
     found = Queries(token, row.astype(np.intp)[owner], pad, oldest - pad, column - pad)
     return found.pick(np.flatnonzero(live))
 

@@ -1,0 +1,134 @@
+"""Products with equal bits: the plans, the test that chooses among them, and what happens where it fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuda_kernels.common.types import F32
+from cuda_kernels.errors import NotInvariant
+from cuda_kernels.reference import invariance, threads
+from cuda_kernels.reference.linear import Products
+from cuda_kernels.reference.products import Plan, blas_chunks, few_rows, product
+from cuda_kernels.registry import make_ops
+
+SHAPES = [(64, 32), (97, 32), (16, 48), (192, 576), (320, 700), (1100, 128)]
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def random(rows: int, width: int, seed: int = 0) -> F32:
+    return np.random.default_rng(seed).standard_normal((rows, width), dtype=np.float32)
+
+
+@pytest.mark.kills("row-padding/removed")
+@pytest.mark.parametrize(("outs", "width"), SHAPES)
+def test_a_row_has_the_same_bits_in_every_count_and_position(outs: int, width: int) -> None:
+    products = Products([], True)
+    x, w = random(140, width), random(outs, width, 1)
+    alone = [products.lm_head(x[i : i + 1], w).tobytes() for i in range(140)]
+    assert len(set(alone)) == 140
+    for count in range(1, 141):
+        start = (count * 5) % (141 - count)
+        got = products.lm_head(x[start : start + count], w)
+        assert [row.tobytes() for row in got] == alone[start : start + count], count
+    np.testing.assert_allclose(products.lm_head(x, w), x.astype(np.float64) @ w.T.astype(np.float64), atol=1e-4)
+
+
+@pytest.mark.parametrize("plan", [*invariance.candidates(700, 64), invariance.plain(None), invariance.BEST_EFFORT])
+@pytest.mark.parametrize("rows", [0, 1, 2, 8, 15, 16, 17, 64, 65, 130])
+def test_every_plan_is_the_product(plan: Plan, rows: int) -> None:
+    x, w = random(rows, 700), random(150, 700, 1)
+    got = product(x, w, plan)
+    assert got.shape == (rows, 150)
+    assert got.flags.c_contiguous or plan.turn < rows
+    np.testing.assert_allclose(got, x.astype(np.float64) @ w.T.astype(np.float64), atol=1e-4)
+
+
+def test_the_cuts_of_k() -> None:
+    """As read off OpenBLAS's results: 576 in two halves, 1536 as 448 + 448 + 320 + 320, 700 in two near halves."""
+    lengths = [[b - a for a, b in blas_chunks(width, 448)] for width in (1, 448, 449, 576, 700, 896, 1536)]
+    assert lengths == [[1], [448], [224, 225], [288, 288], [352, 348], [448, 448], [448, 448, 320, 320]]
+
+
+def test_few_rows_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = random(5, 300), random(1000, 300, 1)
+    results = set()
+    for count in ("1", "2", "3"):
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", count)
+        monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+        threads.team.cache_clear()
+        results.add(few_rows(x, w, blas_chunks(300, 448)).tobytes())
+        assert threads.team().size == int(count)
+    threads.team.cache_clear()
+    assert len(results) == 1
+
+
+@pytest.mark.kills("invariance-check/tolerance")
+def test_a_plan_that_moves_one_bit_is_refused() -> None:
+    """A BLAS that rounds differently from 9 rows on: every plan that uses both sides must be refused."""
+
+    def fickle(x: F32, w: F32, plan: Plan) -> F32:
+        y = product(x, w, plan)
+        return np.nextafter(y, np.float32(np.inf)) if len(x) > 8 and plan.most > 8 else y
+
+    found = invariance.find_plan(64, 32, fickle)
+    assert found is not None
+    assert found.name == "tiles of 8 rows"
+
+
+def test_no_plan_at_all_is_said_and_refused_where_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hopeless(x: F32, w: F32, plan: Plan) -> F32:
+        return product(x, w, plan) + np.float32(len(x))
+
+    assert invariance.find_plan(64, 32, hopeless) is None
+    monkeypatch.setattr("cuda_kernels.reference.linear._tested", lambda outs, width: None)
+    assert make_ops("reference", shapes=[(64, 32)]).notes == (
+        "linear: 1 shapes as rows padded to 8, NOT invariant on this machine",
+    )
+    with pytest.raises(NotInvariant, match=r"weights \[64, 32\]"):
+        make_ops("reference", shapes=[(64, 32)], invariance="required")
+
+
+def test_without_invariance_one_row_goes_as_a_vector() -> None:
+    x, w = random(1, 576), random(192, 576, 1)
+    assert np.array_equal(Products([], False).lm_head(x, w)[0], w @ x[0])
+
+
+def test_an_error_in_a_thread_reaches_the_caller_and_the_team_lives_on() -> None:
+    crew = threads.Team(2)
+
+    def bad() -> None:
+        raise ZeroDivisionError
+
+    done: list[int] = []
+    with pytest.raises(ZeroDivisionError):
+        crew.run([lambda: done.append(1), bad])
+    crew.run([lambda: done.append(2), lambda: done.append(3)])
+    assert sorted(done) == [1, 2, 3]
+
+
+def test_a_team_that_is_busy_runs_the_job_on_the_caller() -> None:
+    crew = threads.Team(2)
+    done: list[int] = []
+
+    def nested() -> None:
+        crew.run([lambda: done.append(1), lambda: done.append(2)])
+
+    crew.run([nested, lambda: done.append(3)])
+    assert sorted(done) == [1, 2, 3]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="OPENBLAS_CORETYPE is read by NumPy's Linux builds")
+@pytest.mark.parametrize("core", ["Haswell", "SkylakeX", "Zen", "Sandybridge", "Prescott"])
+def test_equal_bits_on_other_core_types(core: str) -> None:
+    """The same check in a process whose BLAS is told to use another core's routines."""
+    env = os.environ | {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)}
+    script = Path(__file__).with_name("core_type_check.py")
+    done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120)
+    if done.returncode == -4:
+        pytest.skip(f"this processor cannot run {core} code")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip().endswith("equal")
