@@ -8,9 +8,11 @@
 //                   |<- segment 0: 256 ->|<- segment 1 ...   counted from the row's own first live column
 //
 // Grid (row b and KV head, slot). A block takes one segment of one row's live columns: 4 warps, one block of 64 positions each.
-//   1. each warp: scores = Q K^T straight from global memory, softmax against its own maximum, acc = P V      (attention_block)
-//   2. shared memory: the 4 pieces are folded in ascending order
-//   3. a row of one segment is done; else the piece goes to `pieces` and attention_merge joins the segments in ascending order
+//   1. each warp asks for its 64 rows of V (to shared memory) and of K (to registers) at once
+//   2. scores = Q K^T, softmax against the block's own maximum, acc = P V                                    (attention_block)
+//   3. shared memory: the 4 pieces are folded in ascending order
+//   4. a row of one segment is done. Else the piece goes to `pieces`, and the block that arrives last merges the segments in
+//      ascending order: who is last does not matter
 // Nothing here depends on the other rows, on the lead pad or on how many segments the longest row has: bits neither.
 // registers: spills 0
 #if TKV_PATH == 0
@@ -18,7 +20,7 @@
 
 extern "C" __global__ void __launch_bounds__(32) attention_decode_ragged_simple(
     global_ptr<const Elem> q, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, global_ptr<Elem> out, global_ptr<const int> cu_seqlens,
-    global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, offset_t window, float scale) {
+    global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, int window, float scale) {
     attention_simple_body(q, k_cache, v_cache, out, Geometry{cu_seqlens, row, end, lead_pad, B, C, window}, H, G, scale);
 }
 #endif
@@ -44,59 +46,94 @@ __device__ __forceinline__ Folded fold_pieces(P pieces, offset_t at, offset_t st
 
 __device__ __forceinline__ float finish(const Folded& f) { return f.l > 0.0f ? f.acc / f.l : 0.0f; }
 
-// The first segment any query of the row looks at; slot 0 stands for it.
-__device__ __forceinline__ offset_t first_segment(const Geometry& geometry, const BatchRow& r) { return span_of(geometry, r, 0).first / kSegment; }
+// Segments any query of the row looks at.
+struct Segments {
+    int first, count;
+};
+__device__ __forceinline__ Segments segments_of(Span all) {
+    const int first = all.first / kSegment;
+    return {first, all.first > all.last ? 1 : all.last / kSegment - first + 1};
+}
+
+// Is this the last of `count` blocks to get here? The counter is 0 again afterwards. Everything written before is visible then.
+__device__ __forceinline__ bool last_to_arrive(global_ptr<unsigned> counters, offset_t at, int count, shared_array<unsigned> answer) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) answer[0] = atomicInc(&counters[at], static_cast<unsigned>(count - 1));
+    __syncthreads();
+    __threadfence();
+    return answer[0] == static_cast<unsigned>(count - 1);
+}
+
+// Joins the segments of every M row of one KV head, ascending.
+__device__ __forceinline__ void merge_row(
+    const Geometry& geometry, const BatchRow& mine, global_ptr<float> pieces, global_ptr<Elem> out, int H, int P, int group, int origin, offset_t plane) {
+    for (int i = static_cast<int>(threadIdx.x); i < mine.count * P * TKV_D; i += 128) {
+        const int m = i / TKV_D, d = i % TKV_D;
+        const Span seen = span_of(geometry, mine, m / P);
+        const int first = seen.first / kSegment, count = seen.first > seen.last ? 0 : seen.last / kSegment - first + 1;
+        const offset_t to = query_at(mine, m, H, P, group), at = (first - origin) * plane + to / TKV_D * kPitch;
+        out[to + d] = to_elem(finish(fold_pieces(pieces, at, plane, count, d)));
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(128, TKV_BLOCKS) attention_decode_ragged(
     global_ptr<const Elem> q, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, global_ptr<Elem> out, global_ptr<float> pieces,
-    global_ptr<const int> cu_seqlens, global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad,
-    int B, int H, int G, offset_t C, offset_t window, float scale, offset_t T) {
+    global_ptr<unsigned> counters, global_ptr<const int> cu_seqlens, global_ptr<const int> row, global_ptr<const int> end,
+    global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, int window, float scale, offset_t T) {
     SHARED_POOL(pool);
     auto held = pool.take<float>(4 * 16 * kPitch);
+    auto values = pool.take<Elem>(4 * kBlock * kPitchV);
+    auto answer = pool.take<unsigned>(1);
     const Geometry geometry{cu_seqlens, row, end, lead_pad, B, C, window};
     const BatchRow mine = batch_row(geometry, blockIdx.x / static_cast<unsigned>(G));
-    const offset_t group = blockIdx.x % static_cast<unsigned>(G);
+    const int group = static_cast<int>(blockIdx.x % static_cast<unsigned>(G)), slot = static_cast<int>(blockIdx.y);
     const int P = H / G, warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4;
-    const Span oldest = span_of(geometry, mine, 0), newest = span_of(geometry, mine, mine.count - 1), all = union_of(oldest, newest);
-    // guard[split]: segments are counted from the row's first live position; a count from column 0 would move with the lead pad
+    const Span all = union_of(span_of(geometry, mine, 0), span_of(geometry, mine, mine.count - 1));
+    const Segments segments = segments_of(all);
+    if (slot >= segments.count) return;
+    // guard[split]: segments and blocks are counted from position 0; a count from column 0 would move with the lead pad
     // mutant[split/from-column-zero]:
-    //   - const offset_t segment = first_segment(geometry, mine) + blockIdx.y, block_first = segment * kSegment + warp * kBlock;
-    //   + const offset_t segment = first_segment(geometry, mine) + blockIdx.y, block_first = segment * kSegment + warp * kBlock - mine.lead_pad % kBlock;
-    const offset_t segment = first_segment(geometry, mine) + blockIdx.y, block_first = segment * kSegment + warp * kBlock;
-    if (blockIdx.y > 0 && segment * kSegment > all.last) return;
-    const bool alone = all.last < (first_segment(geometry, mine) + 1) * kSegment;  // the row lies in one segment: no merge
+    //   - const int block_first = (segments.first + slot) * kSegment + warp * kBlock;
+    //   + const int block_first = (segments.first + slot) * kSegment + warp * kBlock - mine.lead_pad % kBlock;
+    const int block_first = (segments.first + slot) * kSegment + warp * kBlock;
 
-    const offset_t base = ((mine.row * G + group) * C + mine.lead_pad + block_first) * TKV_D;
+    const offset_t base = ((static_cast<offset_t>(mine.row) * G + group) * C + mine.lead_pad + block_first) * TKV_D;
     const Reach loaded = reach_in(all, block_first);
-    auto words = [&](global_ptr<const Elem> cache, int position, int d) {
-        // guard[dead-words]: only what some query of this row sees is read; the rest is zero without a look at memory
+    const int mine_v = warp * kBlock * kPitchV;
+    request_rows<kPitchV>(values, mine_v, v_cache, base, loaded, lane, 32);
+    async_commit();
+    auto k_words = [&](int position, int d) {
+        // guard[dead-words]: as for V: what no query sees may hold NaN, or lie outside the cache
         // mutant[dead-words/tail-removed]:
-        //   - return words_at(cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
-        //   + return words_at(cache, base + position * TKV_D + d, position >= loaded.low && d < TKV_D);
+        //   - return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
+        //   + return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && d < TKV_D);
         // mutant[dead-words/head-removed]:
-        //   - return words_at(cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
-        //   + return words_at(cache, base + position * TKV_D + d, position <= loaded.high && d < TKV_D);
-        return words_at(cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
+        //   - return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
+        //   + return words_at(k_cache, base + position * TKV_D + d, position <= loaded.high && d < TKV_D);
+        return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
     };
 
-    for (offset_t first_m = 0; first_m < mine.count * P; first_m += 16) {
+    for (int first_m = 0; first_m < mine.count * P; first_m += 16) {
         const Queries queries = load_queries(q, mine, first_m, H, P, group);
         float s[8][4];
-        block_scores(queries, s, [&](int position, int d) { return words(k_cache, position, d); });
+        block_scores<2>(queries, s, k_words);
         Reach reach[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const offset_t m = first_m + g + 8 * r;
+            const int m = first_m + g + 8 * r;
             reach[r] = m < mine.count * P ? reach_in(span_of(geometry, mine, m / P), block_first) : Reach{1, 0};
         }
         const BlockSoftmax soft = block_softmax(s, reach, scale);
         const int at = (warp * 16 + g) * kPitch;
         if (lane % 4 == 0) held[at + TKV_D] = soft.m[0], held[at + TKV_D + 1] = soft.l[0];
         if (lane % 4 == 0) held[at + 8 * kPitch + TKV_D] = soft.m[1], held[at + 8 * kPitch + TKV_D + 1] = soft.l[1];
+        async_wait<0>();
+        __syncwarp();  // each warp reads only the V that its own lanes asked for
 #pragma unroll 1
         for (int chunk = 0; chunk < kDimChunks; ++chunk) {
             float acc[8][4];
-            block_values(soft, chunk, acc, [&](int position, int d) { return words(v_cache, position, d); });
+            block_values(soft, chunk, acc, [&](int position, int d) { return words_at(values, mine_v + position * kPitchV + d, d < TKV_D); });
 #pragma unroll
             for (int e = 0; e < 4; ++e)
 #pragma unroll
@@ -108,37 +145,18 @@ extern "C" __global__ void __launch_bounds__(128, TKV_BLOCKS) attention_decode_r
         //   - __syncthreads();
         //   + ;
         __syncthreads();
-        const int rows = static_cast<int>(min(static_cast<offset_t>(16), mine.count * P - first_m));
+        const int rows = min(16, mine.count * P - first_m);
         for (int i = static_cast<int>(threadIdx.x); i < rows * TKV_D; i += 128) {
             const int m = i / TKV_D, d = i % TKV_D;
             const Folded f = fold_pieces(held, m * kPitch, 16 * kPitch, 4, d);
-            const offset_t token_head = query_at(mine, first_m + m, H, P, group) / TKV_D;
-            const offset_t slot = (blockIdx.y * T * H + token_head) * kPitch;
-            if (alone) out[token_head * TKV_D + d] = to_elem(finish(f));
-            else pieces[slot + d] = f.acc;
-            if (!alone && d == 0) pieces[slot + TKV_D] = f.m, pieces[slot + TKV_D + 1] = f.l;
+            const offset_t to = query_at(mine, first_m + m, H, P, group), piece = (slot * T * H + to / TKV_D) * kPitch;
+            if (segments.count == 1) out[to + d] = to_elem(finish(f));
+            else pieces[piece + d] = f.acc;
+            if (segments.count > 1 && d == 0) pieces[piece + TKV_D] = f.m, pieces[piece + TKV_D + 1] = f.l;
         }
         __syncthreads();  // the next queries reuse `held`
     }
-}
-
-// Joins the segments of rows that have more than one. Grid (row b and query head); a thread takes dims d, d + blockDim.x, ...
-extern "C" __global__ void __launch_bounds__(64) attention_merge(
-    global_ptr<const float> pieces, global_ptr<Elem> out, global_ptr<const int> cu_seqlens, global_ptr<const int> row, global_ptr<const int> end,
-    global_ptr<const int> lead_pad, int B, int H, offset_t C, offset_t window, offset_t T) {
-    const Geometry geometry{cu_seqlens, row, end, lead_pad, B, C, window};
-    const BatchRow mine = batch_row(geometry, blockIdx.x / static_cast<unsigned>(H));
-    const offset_t head = blockIdx.x % static_cast<unsigned>(H);
-    const offset_t origin = first_segment(geometry, mine);
-    if (union_of(span_of(geometry, mine, 0), span_of(geometry, mine, mine.count - 1)).last < (origin + 1) * kSegment) return;
-    for (offset_t i = 0; i < mine.count; ++i) {
-        const Span seen = span_of(geometry, mine, i);
-        const offset_t first = seen.first / kSegment - origin, last = seen.first > seen.last ? first - 1 : seen.last / kSegment - origin;
-        const offset_t token_head = (mine.first_token + i) * H + head;
-        for (int d = static_cast<int>(threadIdx.x); d < TKV_D; d += static_cast<int>(blockDim.x)) {
-            const Folded f = fold_pieces(pieces, (first * T * H + token_head) * kPitch, T * H * kPitch, static_cast<int>(last - first + 1), d);
-            out[token_head * TKV_D + d] = to_elem(finish(f));
-        }
-    }
+    if (segments.count > 1 && last_to_arrive(counters, blockIdx.x, segments.count, answer))
+        merge_row(geometry, mine, pieces, out, H, P, group, segments.first, T * H * kPitch);
 }
 #endif

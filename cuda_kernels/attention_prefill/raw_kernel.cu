@@ -11,7 +11,7 @@
 
 extern "C" __global__ void __launch_bounds__(32) attention_prefill_simple(
     global_ptr<const Elem> q, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, global_ptr<Elem> out, global_ptr<const int> cu_seqlens,
-    global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, offset_t window, float scale) {
+    global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, int window, float scale) {
     attention_simple_body(q, k_cache, v_cache, out, Geometry{cu_seqlens, row, end, lead_pad, B, C, window}, H, G, scale);
 }
 #endif
@@ -21,21 +21,9 @@ extern "C" __global__ void __launch_bounds__(32) attention_prefill_simple(
 constexpr int kTileRows = 64;  // M rows per block
 constexpr int kThreads = 128;
 
-// Elements from one cached row to the next in shared memory. K: 8 lanes read 2 rows x 64 bytes, so rows lie 64 bytes apart modulo
-// the 32 banks (128 bytes). V: 8 lanes read 32 bytes of rows 0, 2, 4, 6, so rows lie 16 bytes apart.
+// K in shared memory: 8 lanes read 2 rows x 64 bytes at once, so rows lie 64 bytes apart modulo the 32 banks (128 bytes).
 constexpr int kPitchK = (TKV_D + 31) / 64 * 64 + 32;
-constexpr int kPitchV = (TKV_D + 55) / 64 * 64 + 8;
-static_assert(kPitchK >= TKV_D && kPitchV >= TKV_D, "rows must not overlap");
-
-template <int kPitch>
-__device__ __forceinline__ void request_rows(
-    shared_array<Elem> to, int at, global_ptr<const Elem> cache, offset_t base, const Reach& loaded) {
-    constexpr int kPieces = TKV_D / 8;
-    for (int i = static_cast<int>(threadIdx.x); i < kBlock * kPieces; i += kThreads) {
-        const int position = i / kPieces, d = i % kPieces * 8;
-        async_copy16(to, at + position * kPitch + d, cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high);
-    }
-}
+static_assert(kPitchK >= TKV_D, "rows must not overlap");
 
 // First tile of row b when every row starts a new tile: floor(cu P / 64) + b leaves room for ceil(n P / 64) tiles.
 __device__ __forceinline__ offset_t first_tile(const Geometry& geometry, offset_t b, int P) {
@@ -104,36 +92,35 @@ __device__ __forceinline__ void merge_segment(Total& total, shared_array<float> 
 
 extern "C" __global__ void __launch_bounds__(128, TKV_BLOCKS) attention_prefill(
     global_ptr<const Elem> q, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, global_ptr<Elem> out, global_ptr<const int> cu_seqlens,
-    global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, offset_t window, float scale) {
+    global_ptr<const int> row, global_ptr<const int> end, global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, int window, float scale) {
     constexpr int kStage = kBlock * (kPitchK + kPitchV);
     SHARED_POOL(pool);
     auto stages = pool.take<Elem>(TKV_STAGES * kStage);
     auto sums = pool.take<float>(kDimChunks * 32 * kThreads);
     const Geometry geometry{cu_seqlens, row, end, lead_pad, B, C, window};
     const int P = H / G, warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4;
-    const offset_t tile = blockIdx.x / static_cast<unsigned>(G), group = blockIdx.x % static_cast<unsigned>(G);
-    const offset_t b = find_row(B, tile, [&](offset_t i) { return first_tile(geometry, i, P); });
+    const int group = static_cast<int>(blockIdx.x % static_cast<unsigned>(G));
+    const offset_t tile = blockIdx.x / static_cast<unsigned>(G), b = find_row(B, tile, [&](offset_t i) { return first_tile(geometry, i, P); });
     const BatchRow mine = batch_row(geometry, b);
-    const offset_t tile_m = (tile - first_tile(geometry, b, P)) * kTileRows, rows = mine.count * P;
+    const int tile_m = static_cast<int>(tile - first_tile(geometry, b, P)) * kTileRows, rows = mine.count * P;
     if (tile_m >= rows) return;
-    const offset_t last_m = min(tile_m + kTileRows, rows) - 1, first_m = tile_m + 16 * warp;
+    const int last_m = min(tile_m + kTileRows, rows) - 1, first_m = tile_m + 16 * warp;
     const Span all = union_of(span_of(geometry, mine, tile_m / P), span_of(geometry, mine, last_m / P));
     Span seen[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const offset_t m = first_m + g + 8 * r;
+        const int m = first_m + g + 8 * r;
         seen[r] = m < rows ? span_of(geometry, mine, m / P) : Span{0, -1};
     }
 
-    const offset_t base = ((mine.row * G + group) * C + mine.lead_pad) * TKV_D;
-    const offset_t first_block = all.first / kBlock, blocks = all.first > all.last ? 0 : all.last / kBlock - first_block + 1;
-    auto request = [&](offset_t n) {
+    const offset_t base = ((static_cast<offset_t>(mine.row) * G + group) * C + mine.lead_pad) * TKV_D;
+    const int first_block = all.first / kBlock, blocks = all.first > all.last ? 0 : all.last / kBlock - first_block + 1;
+    auto request = [&](int n) {
         if (n < blocks) {
-            const offset_t first = (first_block + n) * kBlock;
-            const int at = static_cast<int>(n % TKV_STAGES) * kStage;
+            const int first = (first_block + n) * kBlock, at = n % TKV_STAGES * kStage;
             const Reach loaded = reach_in(all, first);
-            request_rows<kPitchK>(stages, at, k_cache, base + first * TKV_D, loaded);
-            request_rows<kPitchV>(stages, at + kBlock * kPitchK, v_cache, base + first * TKV_D, loaded);
+            request_rows<kPitchK>(stages, at, k_cache, base + static_cast<offset_t>(first) * TKV_D, loaded, static_cast<int>(threadIdx.x), kThreads);
+            request_rows<kPitchV>(stages, at + kBlock * kPitchK, v_cache, base + static_cast<offset_t>(first) * TKV_D, loaded, static_cast<int>(threadIdx.x), kThreads);
         }
         async_commit();
     };
@@ -144,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(128, TKV_BLOCKS) attention_prefill(
     Total total{{minus_infinity(), minus_infinity()}, {0.0f, 0.0f}};
     for (int i = 0; i < kDimChunks * 32; ++i) sums[i * kThreads + static_cast<int>(threadIdx.x)] = 0.0f;
 
-    for (offset_t n = 0; n < blocks; ++n) {
+    for (int n = 0; n < blocks; ++n) {
         __syncthreads();  // all warps are done with the stage that is requested next
         request(n + TKV_STAGES - 1);
         async_wait<TKV_STAGES - 1>();
@@ -153,12 +140,11 @@ extern "C" __global__ void __launch_bounds__(128, TKV_BLOCKS) attention_prefill(
         //   - __syncthreads();
         //   + ;
         __syncthreads();
-        const offset_t block = first_block + n;
-        const int at = static_cast<int>(n % TKV_STAGES) * kStage;
+        const int block = first_block + n, at = n % TKV_STAGES * kStage;
         const Reach reach[2] = {reach_in(seen[0], block * kBlock), reach_in(seen[1], block * kBlock)};
         float s[8][4];
         // Dims past D are not in shared memory; they are zero for both sides.
-        block_scores(queries, s, [&](int position, int d) { return words_at(stages, at + position * kPitchK + d, d < TKV_D); });
+        block_scores<1>(queries, s, [&](int position, int d) { return words_at(stages, at + position * kPitchK + d, d < TKV_D); });
         const BlockSoftmax soft = block_softmax(s, reach, scale);
         fold_block(segment, soft, [&](int position, int d) { return words_at(stages, at + kBlock * kPitchK + position * kPitchV + d, d < TKV_D); });
         if ((block + 1) % (kSegment / kBlock) == 0 || n + 1 == blocks) {
@@ -170,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(128, TKV_BLOCKS) attention_prefill(
     for (int c = 0; c < kDimChunks; ++c)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-            const offset_t m = first_m + g + e / 2 * 8;
+            const int m = first_m + g + e / 2 * 8;
             if (m >= rows) continue;
             const offset_t to = query_at(mine, m, H, P, group);
 #pragma unroll

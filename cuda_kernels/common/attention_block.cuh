@@ -9,9 +9,23 @@
 constexpr int kDimGroups = (TKV_D + 31) / 32;
 constexpr int kDimChunks = (TKV_D + 63) / 64;
 
-// Queries of 16 M rows as A operands: word i of dims 32 c + 8 t .. + 7, rows g and g + 8.
+constexpr bool kQueriesStay = TKV_D <= 128;  // in registers; larger ones are read again for every block
+
+// Where the lane's two M rows of q start, and what of them is held. A operand of dims 32 c + 8 t .. + 7: rows g and g + 8.
 struct Queries {
-    uint4 upper[kDimGroups], lower[kDimGroups];
+    global_ptr<const Elem> q;
+    offset_t at[2];
+    bool there[2];
+    uint4 held[kQueriesStay ? kDimGroups : 1][2];
+
+    __device__ __forceinline__ uint4 read(int c, int r) const {
+        const int d = 32 * c + 8 * (static_cast<int>(threadIdx.x) % 4);
+        return words_at(q, at[r] + d, there[r] && d < TKV_D);
+    }
+    __device__ __forceinline__ uint4 words(int c, int r) const {
+        if constexpr (kQueriesStay) return held[c][r];
+        else return read(c, r);
+    }
 };
 
 // The part of a block that one query sees, as offsets 0 .. 63; empty when low > high.
@@ -19,10 +33,9 @@ struct Reach {
     int low, high;
 };
 
-__device__ __forceinline__ Reach reach_in(Span seen, offset_t block_first) {
-    const offset_t low = seen.first - block_first, high = seen.last - block_first;
-    if (low > high) return {1, 0};
-    return {static_cast<int>(low < 0 ? 0 : low > kBlock ? kBlock : low), static_cast<int>(high < -1 ? -1 : high >= kBlock ? kBlock - 1 : high)};
+__device__ __forceinline__ Reach reach_in(Span seen, int block_first) {
+    if (seen.first > seen.last) return {1, 0};
+    return {max(seen.first - block_first, 0), min(seen.last - block_first, kBlock - 1)};
 }
 
 __device__ __forceinline__ Span union_of(Span a, Span b) {
@@ -32,15 +45,27 @@ __device__ __forceinline__ Span union_of(Span a, Span b) {
 }
 
 // s[j][...]: scores of positions 8 j + 2 t, 8 j + 2 t + 1 for rows g, g + 8. k_words(position, dim) -> 8 elements of K.
-template <class Words>
+// kAhead groups of 32 dims are loaded before the first is used: 2 from global memory, where a load takes long; 1 from shared.
+template <int kAhead, class Words>
 __device__ __forceinline__ void block_scores(const Queries& q, float (&s)[8][4], Words k_words) {
     const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < 8; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) s[j][e] = 0.0f;
 #pragma unroll
-        for (int c = 0; c < kDimGroups; ++c) mma_32(s[j], q.upper[c], q.lower[c], k_words(8 * j + g, 32 * c + 8 * t));
+    for (int c0 = 0; c0 < kDimGroups; c0 += kAhead) {
+        uint4 k[kAhead][8];
+#pragma unroll
+        for (int c = 0; c < kAhead && c0 + c < kDimGroups; ++c)
+#pragma unroll
+            for (int j = 0; j < 8; ++j) k[c][j] = k_words(8 * j + g, 32 * (c0 + c) + 8 * t);
+#pragma unroll
+        for (int c = 0; c < kAhead && c0 + c < kDimGroups; ++c) {
+            const uint4 upper = q.words(c0 + c, 0), lower = q.words(c0 + c, 1);
+#pragma unroll
+            for (int j = 0; j < 8; ++j) mma_32(s[j], upper, lower, k[c][j]);
+        }
     }
 }
 
@@ -132,20 +157,46 @@ __device__ __forceinline__ void block_values(const BlockSoftmax& soft, int chunk
     }
 }
 
-// The element of q or out where M row m of KV head `group` starts; q, out [T, H, D].
-__device__ __forceinline__ offset_t query_at(const BatchRow& r, offset_t m, int H, int P, offset_t group) {
-    return ((r.first_token + m / P) * H + group * P + m % P) * TKV_D;
+// V in shared memory: 8 lanes read 32 bytes of rows 0, 2, 4, 6 at once, so rows lie 16 bytes apart modulo the 32 banks (128 bytes).
+constexpr int kPitchV = (TKV_D + 55) / 64 * 64 + 8;
+static_assert(kPitchV >= TKV_D, "rows must not overlap");
+
+// Asks for 64 cached rows from `base` on, as far as they are in reach; the rest becomes zero and is not read.
+template <int kPitch>
+__device__ __forceinline__ void request_rows(
+    shared_array<Elem> to, int at, global_ptr<const Elem> cache, offset_t base, const Reach& loaded, int thread, int threads) {
+    constexpr int kPieces = TKV_D / 8;
+    for (int i = thread; i < kBlock * kPieces; i += threads) {
+        const int position = i / kPieces, d = i % kPieces * 8;
+        // guard[dead-rows]: only what some query sees is read; the rest is zero without a look at memory
+        // mutant[dead-rows/tail-removed]:
+        //   - const bool seen = position >= loaded.low && position <= loaded.high;
+        //   + const bool seen = position >= loaded.low;
+        // mutant[dead-rows/head-removed]:
+        //   - const bool seen = position >= loaded.low && position <= loaded.high;
+        //   + const bool seen = position <= loaded.high;
+        const bool seen = position >= loaded.low && position <= loaded.high;
+        async_copy16(to, at + position * kPitch + d, cache, base + position * TKV_D + d, seen);
+    }
 }
 
-__device__ __forceinline__ Queries load_queries(global_ptr<const Elem> q, const BatchRow& r, offset_t first_m, int H, int P, offset_t group) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-    const offset_t rows = r.count * P, m = first_m + g;
+// The element of q or out where M row m of KV head `group` starts; q, out [T, H, D].
+__device__ __forceinline__ offset_t query_at(const BatchRow& r, int m, int H, int P, int group) {
+    return (static_cast<offset_t>(r.first_token + m / P) * H + group * P + m % P) * TKV_D;
+}
+
+__device__ __forceinline__ Queries load_queries(global_ptr<const Elem> q, const BatchRow& r, int first_m, int H, int P, int group) {
+    const int rows = r.count * P;
     Queries out;
+    out.q = q;
 #pragma unroll
-    for (int c = 0; c < kDimGroups; ++c) {
-        const int d = 32 * c + 8 * t;
-        out.upper[c] = words_at(q, m < rows ? query_at(r, m, H, P, group) + d : 0, m < rows && d < TKV_D);
-        out.lower[c] = words_at(q, m + 8 < rows ? query_at(r, m + 8, H, P, group) + d : 0, m + 8 < rows && d < TKV_D);
+    for (int i = 0; i < 2; ++i) {
+        const int m = first_m + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * i;
+        out.there[i] = m < rows;
+        out.at[i] = m < rows ? query_at(r, m, H, P, group) : 0;
+        if constexpr (kQueriesStay)
+#pragma unroll
+            for (int c = 0; c < kDimGroups; ++c) out.held[c][i] = out.read(c, i);
     }
     return out;
 }

@@ -31,19 +31,19 @@ __device__ __forceinline__ float score(shared_array<float> q, global_ptr<const E
 
 // One block of positions [first, first + 64), of which `seen` are visible. `base` is the element of position 0.
 __device__ __forceinline__ Piece one_block(
-    shared_array<float> q, shared_array<float> p, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, offset_t base, offset_t first, Span seen,
+    shared_array<float> q, shared_array<float> p, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, offset_t base, int first, Span seen,
     float scale) {
     const int lane = static_cast<int>(threadIdx.x);
     float s[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const offset_t position = first + lane + 32 * i;
+        const int position = first + lane + 32 * i;
         const bool visible_here = position >= seen.first && position <= seen.last;
         // guard[scale]: scores are divided by sqrt(D) (and turned to base 2), or the softmax saturates
         // mutant[scale/removed]:
-        //   - s[i] = visible_here ? score(q, k_cache, base + position * TKV_D) * scale : minus_infinity();
-        //   + s[i] = visible_here ? score(q, k_cache, base + position * TKV_D) : minus_infinity();
-        s[i] = visible_here ? score(q, k_cache, base + position * TKV_D) * scale : minus_infinity();
+        //   - s[i] = visible_here ? score(q, k_cache, base + static_cast<offset_t>(position) * TKV_D) * scale : minus_infinity();
+        //   + s[i] = visible_here ? score(q, k_cache, base + static_cast<offset_t>(position) * TKV_D) : minus_infinity();
+        s[i] = visible_here ? score(q, k_cache, base + static_cast<offset_t>(position) * TKV_D) * scale : minus_infinity();
     }
     Piece part{warp_max(fmaxf(s[0], s[1])), 0.0f, {}};
     const float top = part.m == minus_infinity() ? 0.0f : part.m;
@@ -57,7 +57,7 @@ __device__ __forceinline__ Piece one_block(
     //   + ;
     __syncwarp();
     for (int j = 0; j < kBlock; ++j) {
-        const offset_t position = first + j;
+        const int position = first + j;
         // guard[dead-value]: what a query does not see is skipped; a weight of zero does not help, 0 * NaN is NaN
         // mutant[dead-value/zero-not-skip]:
         //   - if (position < seen.first || position > seen.last) continue;
@@ -68,7 +68,7 @@ __device__ __forceinline__ Piece one_block(
         if (position < seen.first || position > seen.last) continue;
 #pragma unroll
         for (int i = 0; i < kDims; ++i)
-            if (lane + 32 * i < TKV_D) part.acc[i] = fmaf(p[j], to_float(static_cast<Elem>(v_cache[base + position * TKV_D + lane + 32 * i])), part.acc[i]);
+            if (lane + 32 * i < TKV_D) part.acc[i] = fmaf(p[j], to_float(static_cast<Elem>(v_cache[base + static_cast<offset_t>(position) * TKV_D + lane + 32 * i])), part.acc[i]);
     }
     return part;
 }
@@ -86,12 +86,12 @@ __device__ __forceinline__ void attention_simple_body(
     for (int d = lane; d < TKV_D; d += 32) query[d] = to_float(q[at + d]);
     __syncwarp();
 
-    const Span seen = span_of(geometry, mine, t - mine.first_token);
-    const offset_t base = ((mine.row * G + h / (H / G)) * geometry.C + mine.lead_pad) * TKV_D;
+    const Span seen = span_of(geometry, mine, static_cast<int>(t) - mine.first_token);
+    const offset_t base = ((static_cast<offset_t>(mine.row) * G + h / (H / G)) * geometry.C + mine.lead_pad) * TKV_D;
     Piece total{minus_infinity(), 0.0f, {}};
-    for (offset_t segment = seen.first / kSegment; segment * kSegment <= seen.last; ++segment) {
+    for (int segment = seen.first / kSegment; segment * kSegment <= seen.last; ++segment) {
         Piece sum{minus_infinity(), 0.0f, {}};
-        for (offset_t block = 4 * segment; block < 4 * segment + 4; ++block)
+        for (int block = 4 * segment; block < 4 * segment + 4; ++block)
             if (block * kBlock <= seen.last && (block + 1) * kBlock > seen.first)
                 join(sum, one_block(query, p, k_cache, v_cache, base, block * kBlock, seen, scale));
         join(total, sum);

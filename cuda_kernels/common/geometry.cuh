@@ -4,21 +4,22 @@
 struct Geometry {
     global_ptr<const int> cu_seqlens, row, end, lead_pad;  // [B + 1], [B], [B], [B] or absent
     int B;
-    offset_t C, window;
+    offset_t C;
+    int window;
 };
 
 // One row of the batch: tokens first_token .. first_token + count - 1 are its queries, at columns end - count .. end - 1.
 struct BatchRow {
-    offset_t row, first_token, count, end, lead_pad;
+    int row, first_token, count, end, lead_pad;
 };
 
 __device__ __forceinline__ BatchRow batch_row(const Geometry& g, offset_t b) {
-    const offset_t first = g.cu_seqlens[b];
-    return {g.row[b], first, g.cu_seqlens[b + 1] - first, g.end[b], g.lead_pad ? static_cast<offset_t>(g.lead_pad[b]) : 0};
+    const int first = g.cu_seqlens[b];
+    return {g.row[b], first, g.cu_seqlens[b + 1] - first, g.end[b], g.lead_pad ? static_cast<int>(g.lead_pad[b]) : 0};
 }
 
 // What query i of a row sees, in positions; nothing for padding.
-__device__ __forceinline__ Span span_of(const Geometry& g, const BatchRow& r, offset_t i) {
+__device__ __forceinline__ Span span_of(const Geometry& g, const BatchRow& r, int i) {
     if (r.row < 0) return {0, -1};
     return visible(r.end - r.count + i, r.lead_pad, g.window);
 }

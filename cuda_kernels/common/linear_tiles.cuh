@@ -1,6 +1,6 @@
 // y = x @ w.T for many tokens: tiles of x [T, K] and w [N, K] pass through shared memory, loaded ahead by cp.async.
 // A block makes TKV_BM tokens x TKV_BN outputs with TKV_WM x TKV_WN warps. K goes by in steps of 64; each chunk of K is summed from
-// zero and the chunks are added ascending, exactly as in linear_rows. With gridDim.z > 1 a block takes a run of chunks and leaves
+// zero and the chunks are added ascending, exactly as in linear_rows. With TKV_SPLIT a block takes a run of chunks and leaves
 // their sums in `partial` [chunks, T, N] for linear_reduce.
 //
 // A row of 64 elements is 8 pieces of 16 bytes. Odd rows swap their halves (piece ^ 4): the 8 lanes of one shared-memory pass read
@@ -33,7 +33,7 @@ __device__ __forceinline__ void linear_tiles_body(
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
     const int token_row = warp / TKV_WN * (TKV_BM / TKV_WM), output_row = warp % TKV_WN * (TKV_BN / TKV_WN);
     const offset_t first_token = static_cast<offset_t>(blockIdx.x) * TKV_BM, first_output = static_cast<offset_t>(blockIdx.y) * TKV_BN;
-    const bool split = gridDim.z > 1;
+    constexpr bool split = TKV_SPLIT != 0;
     const int each = (chunks + static_cast<int>(gridDim.z) - 1) / static_cast<int>(gridDim.z);
     const int begin = static_cast<int>(blockIdx.z) * each * chunk, stop = min(begin + each * chunk, K);
     const int steps = stop > begin ? (stop - begin + kStep - 1) / kStep : 0, chunk_steps = chunk / kStep;
@@ -47,6 +47,11 @@ __device__ __forceinline__ void linear_tiles_body(
         async_commit();  // an empty group keeps the count
     };
     for (int step = 0; step < TKV_STAGES - 1; ++step) request(step);
+
+    auto leave = [&](global_ptr<float> to, offset_t plane, int i, int j, int e, float value) {
+        const offset_t token = first_token + token_row + 16 * i + g + 8 * (e / 2), output = first_output + output_row + 8 * j + 2 * t + e % 2;
+        if (token < T && output < epilogue.N) to[(plane + token) * epilogue.N + output] = value;
+    };
 
     float total[kTokenTiles][kOutputTiles][4] = {}, acc[kTokenTiles][kOutputTiles][4] = {};
     for (int step = 0; step < steps; ++step) {
@@ -68,16 +73,14 @@ __device__ __forceinline__ void linear_tiles_body(
             }
         }
         if ((step + 1) % chunk_steps != 0 && step + 1 != steps) continue;
-        const offset_t plane = begin / chunk + step / chunk_steps;
 #pragma unroll
         for (int i = 0; i < kTokenTiles; ++i)
 #pragma unroll
             for (int j = 0; j < kOutputTiles; ++j)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    const offset_t token = first_token + token_row + 16 * i + g + 8 * (e / 2), output = first_output + output_row + 8 * j + 2 * t + e % 2;
-                    if (split && token < T && output < epilogue.N) partial[(plane * T + token) * epilogue.N + output] = acc[i][j][e];
-                    total[i][j][e] += acc[i][j][e];
+                    if constexpr (split) leave(partial, (begin / chunk + step / chunk_steps) * T, i, j, e, acc[i][j][e]);
+                    else total[i][j][e] += acc[i][j][e];
                     acc[i][j][e] = 0.0f;
                 }
     }

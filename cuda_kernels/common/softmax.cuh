@@ -35,21 +35,21 @@ __device__ __forceinline__ float weighted(float left, float right, const Weights
 #endif
 }
 
-// The positions a query sees: [first, last], last inclusive; empty when first > last.
+// The positions a query sees: [first, last], last inclusive; empty when first > last. Positions fit an int; offsets do not.
 struct Span {
-    offset_t first, last;
+    int first, last;
 };
 
 // Position = column - lead_pad. A negative lead_pad is a ring whose column 0 holds position -lead_pad.
-__device__ __forceinline__ Span visible(offset_t column, offset_t lead_pad, offset_t window) {
+__device__ __forceinline__ Span visible(int column, int lead_pad, int window) {
     // guard[dead-prefix]: columns before the row's first live one hold other rows' leftovers
     // mutant[dead-prefix/off-by-one]:
-    //   - offset_t first = lead_pad > 0 ? lead_pad : 0;
-    //   + offset_t first = lead_pad > 0 ? lead_pad - 1 : 0;
+    //   - int first = lead_pad > 0 ? lead_pad : 0;
+    //   + int first = lead_pad > 0 ? lead_pad - 1 : 0;
     // mutant[dead-prefix/removed]:
-    //   - offset_t first = lead_pad > 0 ? lead_pad : 0;
-    //   + offset_t first = 0;
-    offset_t first = lead_pad > 0 ? lead_pad : 0;
+    //   - int first = lead_pad > 0 ? lead_pad : 0;
+    //   + int first = 0;
+    int first = lead_pad > 0 ? lead_pad : 0;
     // guard[kernel-window]: a query sees exactly `window` keys, itself among them
     // mutant[kernel-window/one-too-wide]:
     //   - if (window > 0 && column + 1 - window > first) first = column + 1 - window;

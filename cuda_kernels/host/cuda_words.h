@@ -97,6 +97,7 @@ struct Cell {
         if (tracing) record(array, offset, sizeof(T), false);
         return *at;
     }
+    Cell operator&() const { return *this; }  // for atomics
     T operator=(T value) {
         if (tracing) record(array, offset, sizeof(T), true);
         return *at = value;
@@ -243,3 +244,11 @@ T atomicAdd(const host::Cell<T>& cell, T value) {
     if (host::tracing) host::record(cell.array, cell.offset, sizeof(T), true);
     return __atomic_fetch_add(cell.at, value, __ATOMIC_RELAXED);
 }
+// Counts up to `limit`, then starts again at 0.
+inline unsigned atomicInc(const host::Cell<unsigned>& cell, unsigned limit) {
+    if (host::tracing) host::record(cell.array, cell.offset, sizeof(unsigned), true);
+    const unsigned old = __atomic_load_n(cell.at, __ATOMIC_RELAXED);
+    __atomic_store_n(cell.at, old >= limit ? 0u : old + 1u, __ATOMIC_RELAXED);
+    return old;
+}
+#define __threadfence() ((void)0)

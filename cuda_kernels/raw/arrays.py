@@ -41,6 +41,26 @@ def empty(like: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
     return fresh
 
 
+_counters: dict[int, Any] = {}
+
+
+def zeroed_counters(like: Any, count: int) -> Any:
+    """Counters beside `like` that are 0 now; a kernel that uses them leaves them 0. One stream at a time per device."""
+    if not on_device(like):
+        return np.zeros(count, np.uint32)
+    cupy = sys.modules["cupy"]
+    device = cupy.cuda.runtime.getDevice()
+    found = _counters.get(device)
+    if found is None or found.size < count:
+        # The old ones stay alive: a captured graph may point to them.
+        found = _counters[device] = cupy.zeros(max(4096, 2 * count), np.uint32)
+        _retired.append(found)
+    return found
+
+
+_retired: list[Any] = []
+
+
 def same(name: str, array: Any, shape: tuple[int, ...], dtype: Any = None) -> None:
     """Refuse an array whose shape or dtype a kernel would misread. Raises ValueError or TypeError."""
     if tuple(array.shape) != shape:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_kernels.raw import loader
-from cuda_kernels.raw.arrays import dtype_code, empty, integers, no_bias, same
+from cuda_kernels.raw.arrays import dtype_code, empty, integers, no_bias, same, zeroed_counters
 from cuda_kernels.raw.shapes import GROUP_LIMIT, ceil_div, check_head_dim, padded
 
 LOG2_E = 1.4426950408889634
 SEGMENT = 256  # positions, as kSegment in common/softmax.cuh
 MMA_ARCH = 80
+DECODE_BLOCKS = (3, 2, 1)  # per multiprocessor, for head dims up to 64, 128, 256: leaves registers for the loads ahead
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def uses_mma(q: Any, head_dim: int) -> bool:
 
 def prefill_shared(head_dim: int, arch: int) -> tuple[int, int] | None:
     """(stages, bytes of shared memory) of the prefill kernel: two stages of K and V where they fit, else one, else None."""
-    stage = 64 * ((head_dim + 31) // 64 * 64 + 32 + (head_dim + 55) // 64 * 64 + 8) * 2
+    stage = 64 * ((head_dim + 31) // 64 * 64 + 32 + pitch_v(head_dim)) * 2
     sums = ceil_div(head_dim, 64) * 32 * 128 * 4
     for stages in (2, 1):
         if stages * stage + sums <= loader.SHARED_LIMIT[arch] * 1024:
@@ -116,21 +117,22 @@ def slots_for(call: Call, sizes: Sizes) -> int:
 
 
 def decode(call: Call, sizes: Sizes) -> Any:
-    """One block per row, KV head and segment of 256 live positions; a second kernel joins rows of several segments."""
+    """One block per row, KV head and segment of 256 live positions; the last block of a row joins its segments."""
     out, tokens = empty(call.q, call.q.shape), call.q.shape[0]
     slots = slots_for(call, sizes)
-    piece = sizes.head_dim + 4
+    rows, piece = sizes.batch * sizes.groups, sizes.head_dim + 4
     pieces = empty(call.q, (slots, tokens, sizes.heads, piece), "float32") if slots > 1 else None
-    blocks = 4 if sizes.head_dim <= 64 else 3 if sizes.head_dim <= 128 else 2
+    counters = zeroed_counters(call.q, rows) if slots > 1 else None
+    blocks = DECODE_BLOCKS[0 if sizes.head_dim <= 64 else 1 if sizes.head_dim <= 128 else 2]
     defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_BLOCKS": blocks}
-    path, op = "attention_decode_ragged/raw_kernel.cu", "attention_decode_ragged"
-    kernel = loader.kernel(path, op, call.q, defines)
+    kernel = loader.kernel("attention_decode_ragged/raw_kernel.cu", "attention_decode_ragged", call.q, defines)
     scalars = (*sizes.counts, call.window or 0, call.scale * LOG2_E, tokens)
-    arguments = (call.q, call.k_cache, call.v_cache, out, pieces, *call.geometry, *scalars)
-    grid = (sizes.batch * sizes.groups if tokens else 0, slots, 1)
-    kernel(grid, (128, 1, 1), arguments, shared=4 * 16 * piece * 4)
-    if slots > 1:
-        merge = loader.kernel(path, "attention_merge", call.q, defines)
-        counts = (sizes.batch, sizes.heads, sizes.columns, call.window or 0, tokens)
-        merge((sizes.batch * sizes.heads if tokens else 0, 1, 1), (64, 1, 1), (pieces, out, *call.geometry, *counts))
+    arguments = (call.q, call.k_cache, call.v_cache, out, pieces, counters, *call.geometry, *scalars)
+    shared = 4 * 16 * piece * 4 + 4 * 64 * pitch_v(sizes.head_dim) * 2 + 16
+    kernel((rows if tokens else 0, slots, 1), (128, 1, 1), arguments, shared=shared)
     return out
+
+
+def pitch_v(head_dim: int) -> int:
+    """Elements between rows of V in shared memory, as kPitchV in common/attention_block.cuh."""
+    return (head_dim + 55) // 64 * 64 + 8

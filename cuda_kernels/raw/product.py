@@ -105,7 +105,7 @@ def _tiles(
     chunks = ceil_div(width, chunk)
     parts = ceil_div(chunks, ceil_div(chunks, min(parts, chunks)))  # no part without a chunk
     partial = empty(x, (chunks, rows, outputs), "float32") if parts > 1 else None
-    built = defines | {"TKV_PATH": 2} | tile.defines
+    built = defines | {"TKV_PATH": 2, "TKV_SPLIT": int(parts > 1)} | tile.defines
     kernel = loader.kernel(path, "linear_tiles", x, built)
     grid = (ceil_div(rows, tile.bm), ceil_div(outputs, tile.bn), parts)
     arguments = (x, w, *terms, out, partial, rows, outputs, width, chunk, chunks)

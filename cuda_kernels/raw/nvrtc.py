@@ -1,0 +1,114 @@
+"""Compiles kernel text without a GPU: NVRTC through ctypes (wheel nvidia-cuda-nvrtc), down to machine code.
+
+The compiler's own report gives registers, spills and shared memory of every kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuda_kernels.errors import KernelUnavailable
+from cuda_kernels.raw.loader import FLAGS
+from cuda_kernels.raw.source import Source
+
+_FUNCTION = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)\w*'")
+_SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel needs per thread: registers, and bytes that did not fit into them."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+class CompileError(KernelUnavailable):
+    """The compiler refused the text; the message is its log."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """NVRTC from the nvidia-cuda-nvrtc wheel, or from the system. Raises KernelUnavailable where there is none."""
+    for path in _candidates():
+        try:
+            for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*") if isinstance(path, Path) else ():
+                ctypes.CDLL(str(builtins), ctypes.RTLD_GLOBAL)  # NVRTC looks for it by name, not in its own folder
+            return ctypes.CDLL(str(path))
+        except OSError:
+            continue
+    raise KernelUnavailable("NVRTC is not installed: pip install nvidia-cuda-nvrtc")
+
+
+def _candidates() -> list[Path | str]:
+    found: list[Path | str] = []
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        found += sorted(p for p in Path(folder).rglob("libnvrtc.so.*"))
+    return [*found, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
+
+
+@functools.cache
+def version() -> tuple[int, int]:
+    """NVRTC's version, part of every cache key and of the recorded table."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
+def compile_text(source: Source, defines: dict[str, int], arch: int) -> dict[str, Resources]:
+    """Resources of every kernel in the text for sm_<arch>. Raises CompileError with the log."""
+    log = _compile(source, defines, (f"-arch=sm_{arch}", "--ptxas-options=-v"))[1]
+    return parse_report(log)
+
+
+def ptx(source: Source, defines: dict[str, int], arch: int) -> str:
+    """The text in PTX: two equal ones are the same kernel (an equivalent mutant)."""
+    program = _compile(source, defines, (f"-arch=compute_{arch}",))[0]
+    return program.split("\n", 12)[-1] if program.startswith("//") else program
+
+
+def parse_report(log: str) -> dict[str, Resources]:
+    """Kernel name -> resources, from the assembler's verbose report."""
+    table, name, spills = {}, "", (0, 0, 0)
+    for line in log.splitlines():
+        if entry := _FUNCTION.search(line):
+            name = entry[1]
+        elif spill := _SPILL.search(line):
+            spills = (int(spill[1]), int(spill[2]), int(spill[3]))
+        elif (used := _USED.search(line)) and name:
+            table[name] = Resources(int(used[1]), *spills)
+            name = ""
+    return table
+
+
+def _compile(source: Source, defines: dict[str, int], options: tuple[str, ...]) -> tuple[str, str]:
+    nvrtc, program = library(), ctypes.c_void_p()
+    words = [*FLAGS, *options, *(f"-D{name}={value}" for name, value in defines.items())]
+    raw = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.text.encode(), source.path.encode(), 0, None, None)
+    try:
+        status = nvrtc.nvrtcCompileProgram(program, len(words), raw)
+        log = _fetch(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+        if status != 0:
+            raise CompileError(f"{source.path} with {defines} does not compile:\n{log}")
+        text = "" if options[0].startswith("-arch=sm") else _fetch(program, "nvrtcGetPTXSize", "nvrtcGetPTX")
+        return text, log
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _fetch(program: ctypes.c_void_p, size_name: str, data_name: str) -> str:
+    size = ctypes.c_size_t()
+    getattr(library(), size_name)(program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(library(), data_name)(program, buffer)
+    return buffer.value.decode()
