@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from teachkv.mutate.errors import MutateError
 from teachkv.mutate.lanes import current_lane, run_lane
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import Report, merge
-from teachkv.mutate.selection import lane_of, parse_lanes, select
+from teachkv.mutate.selection import is_narrowed, lane_of, parse_lanes, select
 from teachkv.mutate.swap import RanBefore
 from teachkv.mutate.verdicts import Controls
 
@@ -32,12 +34,14 @@ class Run:
         self.left_out = 0
         self.finished = False
         self.nothing = ""
+        self.notes: list[str] = []
         self.automatic: list[Mutant] = []
 
     def execute(self, session: pytest.Session) -> None:
         """Everything but printing. Raises MutateError for drifted cards and wrong options (exit 4)."""
         registry, option = self.registry, session.config.option
-        check_cards(registry, session.items)
+        if not registry.files:
+            raise MutateError(f"no cards; set [tool.teachkv-mutate] packages in {registry.root / 'pyproject.toml'}")
         claims = find_claims(session.items)
         lanes = parse_lanes(option.mutate_lane)
         chosen = {lane: select(registry, claims, session.config, lane) for lane in lanes}
@@ -45,8 +49,11 @@ class Run:
         if not taken:
             self.nothing = "no mutant selected; see --mutate-list"
             return
+        part = bool(option.mutate_only or option.mutate_shard or is_narrowed(session.config))
+        check_cards(registry, session.items, {m.path for ms in chosen.values() for m in ms} if part else None)
         if not option.mutate_only and not option.mutate_shard:
             self.left_out = sum(lane_of(registry, m) in lanes for m in registry.mutants.values()) - taken
+            self.notes = list(other_lanes(registry, lanes))
         for lane in [lane for lane in lanes if chosen[lane]]:
             if lane == current_lane():
                 mutants = chosen[lane]
@@ -71,20 +78,28 @@ class Run:
         report = merge(parts) if parts else Report([], Controls())
         order = {name: number for number, name in enumerate([*self.registry.mutants, *(m.id for m in self.automatic)])}
         report.results.sort(key=lambda result: order.get(result.id, len(order)))
+        report.notes += self.notes
         report.strict, report.left_out, report.finished = strict, self.left_out, self.finished
         report.seconds = time.monotonic() - self.begun
         return report
 
 
-def check_cards(registry: Registry, items: list[pytest.Item]) -> None:
-    """No run on drifted cards: its verdicts would be about other code."""
-    problems = [problem for file in registry.files for problem in registry.check_file(file)]
+def check_cards(registry: Registry, items: list[pytest.Item], only: set[Path] | None) -> None:
+    """No run on drifted cards: its verdicts would be about other code. A part of a run checks the files it uses."""
+    files = [file for file in registry.files if only is None or file.path in only]
+    problems = [problem for file in files for problem in registry.check_file(file)]
     problems += registry.problems + unknown_claims(registry, items)
-    if not registry.files:
-        raise MutateError(f"no cards found; set [tool.teachkv-mutate] packages in {registry.root / 'pyproject.toml'}")
     if problems:
         lines = [problem.show(registry.root) for problem in problems]
         raise MutateError("\n".join([f"{len(lines)} cards are wrong, nothing was run", *lines]))
+
+
+def other_lanes(registry: Registry, lanes: list[str]) -> Iterator[str]:
+    """Says how many mutants only another lane could judge."""
+    counts = Counter(lane_of(registry, mutant) for mutant in registry.mutants.values())
+    for lane, count in counts.items():
+        if lane not in lanes:
+            yield f"{count} mutants belong to lane {lane}, which was not asked for"
 
 
 def write_reports(report: Report, kinds: list[str], registry: Registry) -> list[str]:
