@@ -78,14 +78,26 @@ class CacheBase:
             raise SlotError(f"{rows.length} positions of {len(rows.layers)} layers do not fit {self.spec}")
         for layer, (width, held) in enumerate(zip(self.spec.rings, rows.layers, strict=True)):
             needed = rows.length if width is None else min(rows.length, width)
+            # guard[loadable]: a row too few and every position behind it is shifted; a ring needs its whole window
+            # mutant[loadable/removed]:
+            #   - if held.first + held.k.shape[1] != rows.length or held.k.shape[1] < needed:
+            #   + if False:
             if held.first + held.k.shape[1] != rows.length or held.k.shape[1] < needed:
                 raise SlotError(f"layer {layer} needs the last {needed} of {rows.length} positions, has {held.k.shape}")
 
     def _check_open(self, ids: Sequence[int], kind: str) -> None:
-        """A sequence may be in one open view, and only one decode view may be open: its append column is shared."""
+        """A sequence may be in one open view, and one view of a kind may be open: opening may move its rows."""
         for part in self._open.values():
-            if kind == part.kind == "decode" or set(ids) & set(part.ids):
+            # guard[one-open-view]: two views would write to the same append column, or one would hold old buffers
+            # mutant[one-open-view/removed]:
+            #   - if kind == part.kind or set(ids) & set(part.ids):
+            #   + if False:
+            if kind == part.kind or set(ids) & set(part.ids):
                 raise GeometryError(f"close the open {part.kind} view of {list(part.ids)} before opening {list(ids)}")
+
+    def _forget_views_of(self, request_id: int) -> None:
+        """A view with a dropped member can no longer be closed; the other members are as of their last close."""
+        self._open = {view: part for view, part in self._open.items() if request_id not in part.ids}
 
     def _take_open(self, view: CacheView) -> OpenPart:
         part = self._open.pop(view, None)

@@ -81,7 +81,7 @@ class BatchCache(Protocol):
         """Make room for a sequence of length 0."""
 
     def drop(self, request_id: int) -> None:
-        """Forget a sequence (finished, aborted, preempted); its rows are free at once."""
+        """Forget a sequence (finished, aborted, preempted); its rows are free at once. An open view of it is void."""
 
     def length(self, request_id: int) -> int:
         """Positions computed so far."""

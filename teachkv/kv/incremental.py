@@ -47,7 +47,7 @@ class IncrementalBatchCache(CacheBase):
     def drop(self, request_id: int) -> None:
         """Forget a sequence; its row is free at once."""
         seat = self._get(request_id)
-        self._check_open([request_id], "change")
+        self._forget_views_of(request_id)
         if not seat.staged:
             self._note(f"leave id={request_id}")
         (self.pool if seat.staged else self.batch).release(seat)

@@ -23,7 +23,7 @@ from teachkv.kv.memory import MemoryOps
 from teachkv.kv.slots import SequenceRows, empty_rows, stripped_rows
 from teachkv.kv.spec import CacheSpec
 from teachkv.kv.staging import stage_layer, staged_geometry
-from teachkv.kv.view import CacheView, LayerView
+from teachkv.kv.view import Array, CacheView, LayerView
 
 
 class RebuildBatchCache(CacheBase):
@@ -52,6 +52,8 @@ class RebuildBatchCache(CacheBase):
 
     def drop(self, request_id: int) -> None:
         """Forget a sequence."""
+        self._get(request_id)
+        self._forget_views_of(request_id)
         self._leave_batch(request_id)
         del self._rows[request_id]
 
@@ -73,7 +75,7 @@ class RebuildBatchCache(CacheBase):
         self._check_loadable(rows)
         fresh = empty_rows(self.memory, self.spec, self.geometry_epoch)
         loaded = [
-            slot.handed(layer.k.copy(), layer.v.copy(), layer.k.shape[1], rows.length)
+            slot.handed(self._copied(layer.k), self._copied(layer.v), layer.k.shape[1], rows.length)
             for slot, layer in zip(fresh.slots, rows.layers, strict=True)
         ]
         self._replace(request_id, SequenceRows(tuple(loaded), 0, self.geometry_epoch))
@@ -193,6 +195,10 @@ class RebuildBatchCache(CacheBase):
         #   + if False:
         if self._batch is not None and request_id in self._batch.ids:
             self._batch = None
+
+    def _copied(self, rows: Array) -> Array:
+        copy: Array = self.memory.xp.array(rows)
+        return copy
 
     def _replace(self, request_id: int, rows: SequenceRows) -> None:
         self._leave_batch(request_id)

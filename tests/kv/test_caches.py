@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kvfake import OPS, check_live, decode, prefill, spec, started
+from kvfake import OPS, check_live, decode, prefill, spec, started, write
 
-from teachkv.errors import GeometryError, OptionError, PlanRefused
-from teachkv.kv import IncrementalBatchCache, RebuildBatchCache
+from teachkv.errors import GeometryError, OptionError, PlanRefused, SlotError
+from teachkv.kv import IncrementalBatchCache, LiveLayer, LiveRows, RebuildBatchCache
 
 Make = Callable[..., Any]
 
@@ -91,6 +91,7 @@ def test_rows_of_an_old_epoch_are_refused(cache: Make) -> None:
         c.live_rows(2, old.epoch)
 
 
+@pytest.mark.kills("commit/pad-not-grown")
 def test_unequal_commit_moves_rows_to_the_common_end(cache: Make) -> None:
     c = started(cache(), {1: 6, 2: 3})
     decode(c, [1, 2], [4, 4], kept=[1, 3])
@@ -162,6 +163,77 @@ def test_blocks_are_loaded_to_the_first_columns(cache: Make) -> None:
         c.load_blocks(1, blocks)
 
 
+@pytest.mark.kills("one-open-view/removed")
+def test_one_view_of_a_kind_may_be_open(cache: Make) -> None:
+    c = started(cache(), {1: 6, 2: 3, 3: 5})
+    decoding = c.open_decode([1])
+    assert opening(lambda: c.open_decode([2])) is GeometryError
+    prompt = c.open_prefill([2], [1])
+    assert opening(lambda: c.open_prefill([3], [1])) is GeometryError
+    assert opening(lambda: c.trim()) in (GeometryError, None)
+    write(decoding, [1], [1], (None, None))
+    write(prompt, [2], [1], (None, None))
+    c.close(prompt)
+    c.close(decoding)
+    check_live(c, 1, 7, (None, None))
+    check_live(c, 2, 4, (None, None))
+
+
+def opening(act: Callable[[], Any]) -> type[Exception] | None:
+    try:
+        act()
+    except Exception as error:
+        return type(error)
+    return None
+
+
+def test_dropping_a_member_voids_the_open_view(cache: Make) -> None:
+    """An abort between open and close: the others are as of their last close and go on."""
+    c = started(cache(), {1: 6, 2: 3})
+    view = c.open_decode([1, 2])
+    write(view, [1, 2], [1, 1], (None, None))
+    c.drop(1)
+    assert opening(lambda: c.close(view)) is GeometryError
+    check_live(c, 2, 3, (None, None))
+    decode(c, [2])
+    check_live(c, 2, 4, (None, None))
+
+
+@pytest.mark.kills("loadable/removed")
+def test_rows_that_do_not_make_up_their_length_are_not_loaded(cache: Make) -> None:
+    rings = (None, 4)
+    c = started(cache(rings=rings), {1: 9})
+    rows = c.live_rows(1)
+    full, ring = rows.layers
+    c.add(2)
+    for layers in (
+        (LiveLayer(full.k[:, 1:], full.v[:, 1:], 1), ring),
+        (LiveLayer(full.k[:, :8], full.v[:, :8], 0), ring),
+        (full, LiveLayer(ring.k[:, 1:], ring.v[:, 1:], 6)),
+        (full,),
+    ):
+        assert opening(lambda: c.load_rows(2, LiveRows(9, layers))) is SlotError  # noqa: B023
+        assert c.length(2) == 0
+    c.drop(1)
+    c.add(1)
+    c.load_rows(1, rows)
+    decode(c, [1])
+    check_live(c, 1, 10, rings)
+
+
+@pytest.mark.kills("ring-rows-rollback/removed")
+def test_truncation_is_refused_where_a_ring_has_dropped_positions(cache: Make) -> None:
+    rings = (None, 4)
+    c = started(cache(rings=rings), {1: 3, 2: 9})
+    decode(c, [1])
+    for request_id, wrong in ((1, 5), (1, -1), (2, 8)):
+        assert opening(lambda: c.truncate(request_id, wrong)) is SlotError  # noqa: B023
+    c.truncate(2, 9)
+    c.truncate(1, 2)
+    check_live(c, 1, 2, rings)
+    check_live(c, 2, 9, rings)
+
+
 def test_misuse_is_named(cache: Make) -> None:
     c = started(cache(), {1: 6, 2: 3})
     with pytest.raises(OptionError, match="strip"):
@@ -178,6 +250,6 @@ def test_misuse_is_named(cache: Make) -> None:
     with pytest.raises(GeometryError, match="close the open"):
         c.open_prefill([2], [1])
     with pytest.raises(GeometryError, match="close the open"):
-        c.drop(1)
+        c.truncate(1, 2)
     with pytest.raises(GeometryError, match="cannot keep"):
         c.close(view, [1, 2])

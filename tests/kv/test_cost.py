@@ -72,6 +72,7 @@ def test_rows_are_allocated_in_blocks_of_at_most_a_quarter() -> None:
 
 @pytest.mark.kills("compact/never", "compact/only-whole-blocks")
 def test_at_the_maximum_the_dead_prefix_is_the_only_room_left() -> None:
+    assert plan_columns(20, [7], 1, 20, 20).stored_len == 7
     c = started(IncrementalBatchCache(spec(maximum=20), OPS, poison=True), {1: 17, 2: 5})
     for _ in range(3):
         decode(c, [1, 2])
@@ -109,7 +110,6 @@ def prefill_new(cache: Any, request_id: int, length: int) -> None:
     prefill(cache, [request_id], [length])
 
 
-@pytest.mark.kills("commit/pad-not-grown")
 def test_realigns_and_compacts_are_few_over_a_long_run() -> None:
     """600 decode steps with joins, leaves and unequal commits: all-row moves stay rare, and the budget holds."""
     rng, c = Random(5), IncrementalBatchCache(spec(layers=1, maximum=3000), OPS, poison=True)

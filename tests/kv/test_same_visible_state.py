@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from twins import ACTS, History
 
 RINGS = pytest.mark.parametrize("rings", [(None, None), (None, 4), (3, 3)], ids=["full", "full and ring", "ring"])
-SEEDS = 5
+SEEDS = 3
 RAGGED = {"align", "strip", "commit", "realign", "compact"}
 
 
@@ -54,7 +54,7 @@ def test_any_short_history_shows_the_same_visible_state(rings: tuple[int | None,
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=15,
             stateful_step_count=20,
             deadline=None,
             database=None,
@@ -73,6 +73,8 @@ def test_long_histories_show_the_same_visible_state(rings: tuple[int | None, ...
         rng, history = Random(seed), History(rings)
         for act in rng.choices(ACTS, weights, k=120):
             act(history, rng)
-            history.check()
+            if rng.random() < 0.3:
+                history.check()
+        history.check()
         seen |= history.finish()
     assert seen >= {"join", "leave", "grow"} | (RAGGED if rings == (None, None) else set())

@@ -28,6 +28,15 @@ def append(slot: Any, count: int) -> Any:
     return slot.append(rows, -rows)
 
 
+def refusal(act: Any) -> type[Exception] | None:
+    """What it raised; a test that asserts on this fails by assertion also when the error is of another kind."""
+    try:
+        act()
+    except Exception as error:
+        return type(error)
+    return None
+
+
 @pytest.mark.parametrize("length", [3, 4, 5, 511, 512, 513, 1023, 1024, 1025])
 def test_a_new_block_exactly_when_the_token_to_be_written_starts_one(length: int) -> None:
     slot = full(2048)
@@ -51,8 +60,7 @@ def test_a_maximum_that_is_no_multiple_of_the_block_is_usable_to_its_end() -> No
 def test_a_slot_refuses_a_token_past_its_maximum() -> None:
     slot = full(5)
     append(slot, 4)
-    with pytest.raises(SlotError, match="cannot take 2 more"):
-        append(slot, 2)
+    assert refusal(lambda: append(slot, 2)) is SlotError
     np.testing.assert_array_equal(slot.content()[0], code(1, 0, np.arange(4)))
 
 

@@ -130,11 +130,10 @@ class History:
     def trim(self, rng: Random) -> None:
         for cache in self.caches:
             cache.trim()
-        seats = self.caches[2]._seats.values()
-        seated, staged = (
-            [s.end - s.lead_pad for s in seats if s.staged == kind and s.row is not None] for kind in (0, 1)
-        )
-        assert self.caches[2].stats().allocated_bytes <= self.caches[2].bytes_for(seated, staged)
+        cache = self.caches[2]
+        seats = [seat for seat in cache._seats.values() if seat.row is not None]
+        seated, staged = ([seat.length for seat in seats if seat.staged == kind] for kind in (False, True))
+        assert cache.stats().allocated_bytes <= cache.bytes_for(seated, staged)
 
     def fail_half_way(self, rng: Random) -> None:
         """The model writes, then something fails: nothing of it may stay."""
