@@ -102,7 +102,8 @@ class ChatTemplate:
         except SecurityError as problem:
             raise TemplateError(f"{self.where}: does what templates may not do: {problem}") from None
         except JinjaError as problem:
-            # guard[template-refusal]: a template refuses by raising; that is the user's mistake, and its words say which
+            # guard[template-refusal]: a template refuses by raising; that is the user's mistake, and its words say
+            # which
             # origin: EricLBuehler/mistral.rs#506
             # mutant[template-refusal/own-words-lost]:
             #   - raise TemplateError(f"{self.where}: {_first_line(problem)}") from None

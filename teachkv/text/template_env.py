@@ -91,7 +91,7 @@ class Generation(Extension):
 
 
 class Watched(NodeTransformer):
-    """Puts a look at the clock into every loop and macro, and a look at the size around every `~`."""
+    """Puts a look at the clock into every loop and macro, and a look at the size around every `~`, list and dict."""
 
     def __init__(self, environment: Environment) -> None:
         self.watch = environment.extensions[Generation.identifier]
@@ -104,9 +104,15 @@ class Watched(NodeTransformer):
         node.body.insert(0, self._statement("tick"))
         return self.generic_visit(node)
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+    def visit_Concat(self, node: nodes.Expr) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         return self.watch.call_method("sized", [node], lineno=node.lineno)
+
+    visit_List = visit_Dict = visit_Concat  # noqa: N815
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return node if node.ctx != "load" else self.watch.call_method("sized", [node], lineno=node.lineno)
 
     def _statement(self, method: str) -> nodes.Node:
         return nodes.ExprStmt(self.watch.call_method(method))

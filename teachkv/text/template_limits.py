@@ -14,7 +14,7 @@ from jinja2.exceptions import TemplateError as JinjaError
 
 MAX_SECONDS = 5.0
 MAX_CHARS = 8 << 20  # a context of a million tokens has about half of that
-MAX_ITEMS = 1 << 20
+MAX_ITEMS = 1 << 18
 MAX_BITS = 1 << 14
 SMALL = 64
 # Filters and string methods whose result can be much longer than their input, through a number they are given.
@@ -72,7 +72,8 @@ def refuse_growth(operator: str, left: Any, right: Any) -> None:
     """Raise LimitReached before `left operator right` is computed, if the result would be large."""
     if operator == "*":
         for text, times in ((left, right), (right, left)):
-            if isinstance(times, int) and hasattr(text, "__len__") and len(text) * times > MAX_ITEMS:
+            most = MAX_CHARS if isinstance(text, str) else MAX_ITEMS
+            if isinstance(times, int) and hasattr(text, "__len__") and len(text) * times > most:
                 raise LimitReached(f"repeats something of length {len(text)} {times} times")
     if operator == "**" and isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > MAX_BITS:
         raise LimitReached("raises a number to a large power")

@@ -40,11 +40,15 @@ def test_same_draws_alone_in_any_batch_and_in_any_order():
 
 @pytest.mark.kills("own-stream/one-for-the-batch")
 def test_a_seeded_row_does_not_care_whether_its_mate_has_a_seed():
+    def seeded():
+        return new_state(SamplingParams(seed=42), [], engine_seed=5, request_id=0, vocab_size=97)
+
+    alone = run([seeded()], 8, rows(np.zeros(97)))[0]
     for mate in (SamplingParams(seed=1), SamplingParams(), SamplingParams(temperature=0)):
-        states = [new_state(SamplingParams(seed=42), [], engine_seed=5, request_id=0, vocab_size=97),
-                  new_state(mate, [], engine_seed=random.getrandbits(64), request_id=1, vocab_size=97)]  # fmt: skip
-        tokens = run(states, 8, rows(np.zeros(97), 2))[0]
-        assert tokens == run([state(SamplingParams(), seed=42)], 8, rows(np.zeros(97)))[0]
+        for place in (0, 1):
+            states = [new_state(mate, [], engine_seed=random.getrandbits(64), request_id=1, vocab_size=97)]
+            states.insert(place, seeded())
+            assert run(states, 8, rows(np.zeros(97), 2))[place] == alone
 
 
 def test_rebuilding_a_state_from_its_tokens_goes_on_as_if_nothing_had_happened():
