@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from teachkv.errors import GeometryError, PlanRefused, RowAtMaximum, SlotError
 from teachkv.kv.align import batch_can_be_ragged
 from teachkv.kv.batch_cache import Block, CacheStats, LiveLayer, LiveRows
+from teachkv.kv.geometry import int_array, runs
 from teachkv.kv.memory import Memory, MemoryOps
 from teachkv.kv.slots import make_slot
 from teachkv.kv.spec import CacheSpec
-from teachkv.kv.view import Array, CacheView
+from teachkv.kv.view import Array, CacheView, LayerView
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,14 @@ class OpenPart:
     staged: Any = None
 
 
-class CacheBase:
+class CacheBase(ABC):
     """State that does not depend on how the batch is kept."""
 
-    def __init__(self, spec: CacheSpec, ops: MemoryOps, *, poison: bool | None = None) -> None:
+    def __init__(
+        self, spec: CacheSpec, ops: MemoryOps, *, poison: bool | None = None, budget: int | None = None
+    ) -> None:
         self.spec = spec
-        self.memory = Memory(ops, poison=poison)
+        self.memory = Memory(ops, poison=poison, budget=budget)
         self.prototypes = tuple(make_slot(self.memory, spec, layer) for layer in range(spec.layers))
         self.geometry_epoch = 0
         self._open: dict[CacheView, OpenPart] = {}
@@ -54,8 +58,11 @@ class CacheBase:
             setattr(self._stats, name, getattr(self._stats, name) + 1)
         self._events.append(event)
 
-    def load_rows(self, request_id: int, rows: LiveRows) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def length(self, request_id: int) -> int: ...
+
+    @abstractmethod
+    def load_rows(self, request_id: int, rows: LiveRows) -> None: ...
 
     def load_blocks(self, request_id: int, blocks: Sequence[Block]) -> None:
         """Prefix blocks, each one k, v [G, block_tokens, D] per layer, become positions 0 .. n * block_tokens - 1."""
@@ -98,6 +105,12 @@ class CacheBase:
     def _forget_views_of(self, request_id: int) -> None:
         """A view with a dropped member can no longer be closed; the other members are as of their last close."""
         self._open = {view: part for view, part in self._open.items() if request_id not in part.ids}
+
+    def _opened(self, part: OpenPart, layers: tuple[LayerView, ...]) -> CacheView:
+        lengths = int_array([self.length(member) for member in part.ids])
+        view = CacheView(layers, runs(lengths, int_array(part.counts)), self.geometry_epoch)
+        self._open[view] = part
+        return view
 
     def _take_open(self, view: CacheView) -> OpenPart:
         part = self._open.pop(view, None)

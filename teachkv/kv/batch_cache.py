@@ -113,6 +113,9 @@ class BatchCache(Protocol):
     def bytes_for(self, lengths: Sequence[int], staging: Sequence[int] = ()) -> int:
         """Upper bound of the bytes held with decoders of these lengths and prompts of these lengths in staging."""
 
+    def slack(self) -> int:
+        """Bytes held beyond `bytes_for` what is resident now; `trim` brings it to 0."""
+
     def trim(self) -> None:
         """Give back what long or many rows left behind: afterwards `bytes_for` of what is resident bounds what is held.
 

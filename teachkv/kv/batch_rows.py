@@ -122,7 +122,8 @@ class BatchRows:
             raise GeometryError(f"{needed} sequences do not fit the {self.preallocated[0]} rows allocated at start")
         if not renew and needed <= self.buffers.rows and plan.columns <= self.buffers.columns:
             return self._held()
-        return row_block(needed), max(plan.columns, *(seat.length for seat in seated), 0)
+        columns = max(plan.columns, *(seat.length for seat in seated), 0)
+        return row_block(needed) if renew else self.buffers.rows_for(needed, columns), columns
 
     def _replace(
         self,

@@ -20,7 +20,7 @@ from teachkv.kv.batch_cache import CacheStats, LiveLayer, LiveRows, checked_coun
 from teachkv.kv.batch_rows import BatchRows
 from teachkv.kv.budget import batch_columns, rectangle_bytes, staging_columns
 from teachkv.kv.columns import plan_columns
-from teachkv.kv.geometry import int_array, runs
+from teachkv.kv.geometry import int_array
 from teachkv.kv.memory import MemoryOps
 from teachkv.kv.row_buffers import row_block
 from teachkv.kv.seat import Seat
@@ -30,10 +30,22 @@ from teachkv.kv.view import CacheView, LayerView
 
 
 class IncrementalBatchCache(CacheBase):
-    """A `BatchCache` in place. `rows`: allocate that many rows of the maximum width at once and never move them."""
+    """A `BatchCache` in place.
 
-    def __init__(self, spec: CacheSpec, ops: MemoryOps, *, rows: int | None = None, poison: bool | None = None) -> None:
-        super().__init__(spec, ops, poison=poison)
+    rows    allocate that many rows of the maximum width at once and never move them (devices); None: grow
+    budget  bytes within which growing buffers may take more than is needed now, so that they grow less often
+    """
+
+    def __init__(
+        self,
+        spec: CacheSpec,
+        ops: MemoryOps,
+        *,
+        rows: int | None = None,
+        budget: int | None = None,
+        poison: bool | None = None,
+    ) -> None:
+        super().__init__(spec, ops, poison=poison, budget=budget)
         self.batch = BatchRows(self.memory, spec, None if rows is None else (rows, spec.maximum))
         self.pool = StagePool(self.memory, spec)
         self._seats: dict[int, Seat] = {}
@@ -157,6 +169,11 @@ class IncrementalBatchCache(CacheBase):
         staged = rectangle_bytes(self.spec, row_block(len(staging)), staging_columns(self.spec, staging))
         return rectangle_bytes(self.spec, rows, columns) + staged
 
+    def slack(self) -> int:
+        """Bytes held beyond `bytes_for` what is resident: what `trim` would give back, at least."""
+        seated = [seat.length for seat in self._seated()]
+        return max(0, self.memory.held_bytes - self.bytes_for(seated, [seat.length for seat in self._staged()]))
+
     def trim(self) -> None:
         """Cut batch and staging to what is resident now."""
         if self._open:
@@ -230,9 +247,3 @@ class IncrementalBatchCache(CacheBase):
         if request_id not in self._seats:
             raise GeometryError(f"sequence {request_id} is not in the cache")
         return self._seats[request_id]
-
-    def _opened(self, part: OpenPart, layers: tuple[LayerView, ...]) -> CacheView:
-        lengths = int_array([self.length(member) for member in part.ids])
-        view = CacheView(layers, runs(lengths, int_array(part.counts)), self.geometry_epoch)
-        self._open[view] = part
-        return view

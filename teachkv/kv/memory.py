@@ -51,13 +51,18 @@ class Memory:
 
     With poison on, every column that no token was written to holds NaN, and a column that dies is filled with NaN
     again: whoever reads it by mistake cannot get a plausible answer.
+
+    `held_bytes` is what row buffers hold now. They grow by doubling while that stays within `budget` bytes, else (and
+    without a budget) by what is needed; what is needed is the caller's promise, not looked at here.
     """
 
-    def __init__(self, ops: MemoryOps, *, poison: bool | None = None) -> None:
+    def __init__(self, ops: MemoryOps, *, poison: bool | None = None, budget: int | None = None) -> None:
         self.ops = ops
         self.xp = ops.xp
         self.poison = poison_wanted(poison)
+        self.budget = budget
         self.moved_bytes = 0
+        self.held_bytes = 0
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         if self.poison:

@@ -18,7 +18,7 @@ from teachkv.kv.batch_cache import CacheStats, LiveLayer, LiveRows, checked_coun
 from teachkv.kv.budget import bytes_for
 from teachkv.kv.clone import clone_in, clone_out
 from teachkv.kv.decode_batch import DecodeBatch
-from teachkv.kv.geometry import int_array, runs
+from teachkv.kv.geometry import int_array
 from teachkv.kv.memory import MemoryOps
 from teachkv.kv.slots import SequenceRows, empty_rows, stripped_rows
 from teachkv.kv.spec import CacheSpec
@@ -149,6 +149,10 @@ class RebuildBatchCache(CacheBase):
         """Upper bound; twice the rectangle, because rows are copied from the old storage while it still stands."""
         return 2 * bytes_for(self.spec, lengths, staging)
 
+    def slack(self) -> int:
+        """None: buffers are made to measure."""
+        return 0
+
     def trim(self) -> None:
         """Nothing to do: buffers are made to measure at every membership change."""
 
@@ -203,9 +207,3 @@ class RebuildBatchCache(CacheBase):
     def _replace(self, request_id: int, rows: SequenceRows) -> None:
         self._leave_batch(request_id)
         self._rows[request_id] = rows
-
-    def _opened(self, part: OpenPart, layers: tuple[LayerView, ...]) -> CacheView:
-        lengths = int_array([self.length(member) for member in part.ids])
-        view = CacheView(layers, runs(lengths, int_array(part.counts)), self.geometry_epoch)
-        self._open[view] = part
-        return view

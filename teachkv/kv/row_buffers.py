@@ -34,6 +34,7 @@ class RowBuffers:
         self.rows, self.columns = rows, columns
         self.free = list(range(rows))
         self.arrays = self._made(rows, columns) if rows else self._nothing
+        memory.held_bytes += self.nbytes()
 
     @property
     def used(self) -> int:
@@ -50,6 +51,14 @@ class RowBuffers:
                 self.memory.kill(buffer, row, 0, buffer.shape[2])
         heapq.heappush(self.free, row)
 
+    def rows_for(self, needed: int, columns: int) -> int:
+        """Rows to allocate where `needed` are: twice as many as now if the budget has room for them."""
+        doubled = max(row_block(needed), 2 * self.rows)
+        budget, others = self.memory.budget, self.memory.held_bytes - self.nbytes()
+        if budget is not None and others + doubled * self._row_bytes(columns) <= budget:
+            return doubled
+        return row_block(needed)
+
     def prepare(self, rows: int, columns: int) -> Arrays:
         """New buffers of that size. May fail for want of memory; nothing has changed then."""
         return self._made(rows, columns)
@@ -59,11 +68,14 @@ class RowBuffers:
         for layer in self.layers:
             for source, target in zip(self.arrays[layer], made[layer], strict=True):
                 self.memory.move(source, target, moves.get(self.spec.rings[layer], ()))
+        self.memory.held_bytes -= self.nbytes()
         self.arrays, self.rows, self.columns = made, rows, columns
+        self.memory.held_bytes += self.nbytes()
         self.free = sorted(set(range(rows)) - {move.dst_row for kind in moves.values() for move in kind})
 
     def clear(self) -> None:
         """Let the memory go. Needs none itself, so it may stand in the middle of a change."""
+        self.memory.held_bytes -= self.nbytes()
         self.arrays, self.rows, self.columns, self.free = self._nothing, 0, 0, []
 
     def move(self, kind: int | None, moves: Sequence[Move], source: RowBuffers | None = None) -> None:
@@ -86,12 +98,17 @@ class RowBuffers:
     def nbytes(self) -> int:
         return sum(int(k.nbytes + v.nbytes) for k, v in self.arrays.values())
 
+    def _across(self, layer: int, columns: int) -> int:
+        width = self.spec.rings[layer]
+        return columns if width is None else ring_columns(width)
+
+    def _row_bytes(self, columns: int) -> int:
+        return sum(self._across(layer, columns) for layer in self.layers) * self.spec.column_bytes
+
     def _made(self, rows: int, columns: int) -> Arrays:
         made = {}
         for layer in self.layers:
-            width = self.spec.rings[layer]
-            across = columns if width is None else ring_columns(width)
-            shape = (rows, self.spec.kv_heads, across, self.spec.head_dim)
+            shape = (rows, self.spec.kv_heads, self._across(layer, columns), self.spec.head_dim)
             made[layer] = self.memory.buffer(shape, self.spec.dtype), self.memory.buffer(shape, self.spec.dtype)
         return made
 

@@ -31,8 +31,8 @@ class StagePool:
         everyone = [*staged, *joining]
         columns = round_up(max(ends.get(i, seat.end) for i, seat in enumerate(everyone)), self.spec.maximum)
         if len(everyone) > self.buffers.rows or columns > self.buffers.columns:
-            rows = max(row_block(len(everyone)), self.buffers.rows)
-            self._renew(staged, rows, max(columns, self.buffers.columns))
+            columns = max(columns, self.buffers.columns)
+            self._renew(staged, self.buffers.rows_for(len(everyone), columns), columns)
         for seat in joining:
             seat.row, seat.staged, seat.cohort = self.buffers.take(), True, None
             seat.ring_slots = seat.ring_slots or {

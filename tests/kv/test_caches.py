@@ -228,6 +228,7 @@ def test_truncation_is_refused_where_a_ring_has_dropped_positions(cache: Make) -
     decode(c, [1])
     for request_id, wrong in ((1, 5), (1, -1), (2, 8)):
         assert opening(lambda: c.truncate(request_id, wrong)) is SlotError  # noqa: B023
+        assert (c.length(1), c.length(2)) == (4, 9)
     c.truncate(2, 9)
     c.truncate(1, 2)
     check_live(c, 1, 2, rings)

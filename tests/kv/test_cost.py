@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from kvfake import OPS, check_live, decode, prefill, spec, started
+from kvfake import OPS, check_live, decode, prefill, spec, started, write
 
 from teachkv.kv import CacheSpec, IncrementalBatchCache, RebuildBatchCache
 from teachkv.kv.budget import bytes_for
@@ -113,7 +113,6 @@ def prefill_new(cache: Any, request_id: int, length: int) -> None:
 def test_realigns_and_compacts_are_few_over_a_long_run() -> None:
     """600 decode steps with joins, leaves and unequal commits: all-row moves stay rare, and the budget holds."""
     rng, c = Random(5), IncrementalBatchCache(spec(layers=1, maximum=3000), OPS, poison=True)
-    c.memory.poison = False
     live: list[int] = []
     longest = 0
     for step in range(600):
@@ -121,9 +120,13 @@ def test_realigns_and_compacts_are_few_over_a_long_run() -> None:
             prefill_new(c, step, rng.choice([5, 60, 700]))
             live.append(step)
         counts = [rng.randint(1, 3) for _ in live]
-        c.close(c.open_decode(live, counts), [rng.randint(1, n) for n in counts])
+        view = c.open_decode(live, counts)
+        write(view, live, counts, (None,), look=step % 50 == 0)
+        c.close(view, [rng.randint(1, n) for n in counts])
         if step % 40 == 39:
-            c.drop(live.pop(rng.randrange(len(live))))
+            done = live.pop(rng.randrange(len(live)))
+            check_live(c, done, c.length(done), (None,))
+            c.drop(done)
         longest = max(longest, *(c.length(i) + 3 for i in live))
         assert c.batch.buffers.columns <= 512 * (longest // 512 + 2)
     c.trim()
@@ -132,6 +135,24 @@ def test_realigns_and_compacts_are_few_over_a_long_run() -> None:
     assert stats.realigns <= 6
     assert stats.compacts <= 3
     assert stats.grows <= 8
+
+
+def test_rows_double_within_the_budget_and_only_there() -> None:
+    shape = spec(layers=1, maximum=512)
+    row = 512 * shape.column_bytes
+    for budget, expected in ((20 * row, [1, 2, 4, 4, 8]), (6 * row, [1, 2, 4, 4, 5]), (None, [1, 2, 3, 4, 5])):
+        c = IncrementalBatchCache(shape, OPS, budget=budget, poison=False)
+        rows = []
+        for i in range(5):
+            c.add(i)
+            c.close(c.open_prefill([i], [3]))
+            rows.append(c.pool.buffers.rows)
+        assert rows == expected
+        held = c.stats().allocated_bytes
+        assert c.slack() == held - 5 * row
+        c.trim()
+        assert c.stats().allocated_bytes == 5 * row
+        assert budget is None or held <= budget
 
 
 def test_bytes_for_bounds_what_is_held() -> None:

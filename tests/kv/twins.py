@@ -14,6 +14,7 @@ from teachkv.kv import IncrementalBatchCache, RebuildBatchCache
 
 MAXIMUM = 22
 RESIDENT = 6
+BUDGET = 20_000  # bytes; room for some doubling, not for all
 
 
 class History:
@@ -27,6 +28,7 @@ class History:
             RebuildBatchCache(shape, OPS, strip="eager", poison=True),
             IncrementalBatchCache(shape, OPS, poison=True),
             IncrementalBatchCache(shape, OPS, rows=RESIDENT, poison=True),
+            IncrementalBatchCache(shape, OPS, budget=BUDGET, poison=True),
         ]
         self.lengths: dict[int, int] = {}
         self.next_id = 1
@@ -130,10 +132,11 @@ class History:
     def trim(self, rng: Random) -> None:
         for cache in self.caches:
             cache.trim()
-        cache = self.caches[2]
-        seats = [seat for seat in cache._seats.values() if seat.row is not None]
-        seated, staged = ([seat.length for seat in seats if seat.staged == kind] for kind in (False, True))
-        assert cache.stats().allocated_bytes <= cache.bytes_for(seated, staged)
+        for cache in (self.caches[2], self.caches[4]):
+            seats = [seat for seat in cache._seats.values() if seat.row is not None]
+            seated, staged = ([seat.length for seat in seats if seat.staged == kind] for kind in (False, True))
+            assert cache.stats().allocated_bytes <= cache.bytes_for(seated, staged)
+            assert cache.slack() == 0
 
     def fail_half_way(self, rng: Random) -> None:
         """The model writes, then something fails: nothing of it may stay."""
@@ -168,7 +171,8 @@ class History:
         for request_id in self.lengths:
             for cache in self.caches:
                 cache.drop(request_id)
-        assert all(cache.stats().allocated_bytes == 0 for cache in self.caches[:3])
+        assert all(cache.stats().allocated_bytes == 0 for cache in (*self.caches[:3], self.caches[4]))
+        assert all(cache.memory.held_bytes == 0 for cache in (self.caches[2], self.caches[4]))
         return {event.split()[0] for cache in self.caches for event in cache.take_events()}
 
 
