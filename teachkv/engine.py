@@ -50,7 +50,8 @@ class Engine:
         except MemoryError:
             work.refused = "out of memory"
             progress += self.roster.give_way()
-        record = record_of(work, progress, self.cache.take_events(), self.scheduler.counts()[2], began)
+        events = self.cache.take_events() + (self.reuse.take_events() if self.reuse is not None else [])
+        record = record_of(work, progress, events, self.scheduler.counts()[2], began)
         self.observer.see(record, None if self.reuse is None else self.reuse.hit_rate())
         return progress
 

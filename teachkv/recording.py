@@ -12,6 +12,7 @@ from teachkv.work import Work
 def record_of(work: Work, progress: list[Progress], events: list[str], resident: int, began: float) -> StepRecord:
     """`events` are the cache's since the last step; `began` is the step's start on the performance counter."""
     ran = work.refused is None and work.inputs is not None
+    events = [*(f"preempt id={id}" for id in work.plan.preempt), *events]
     if work.has_drafts and ran:
         drafted = sum(len(chunk.drafts) for chunk in work.chunks["decode"])
         accepted = sum(work.kept()) - len(work.chunks["decode"])

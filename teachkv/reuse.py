@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from teachkv.config import ModelConfig
+from teachkv.errors import GeometryError
 from teachkv.kv import BatchCache
 from teachkv.prefix import Block, Hit, PrefixCache
 from teachkv.schedule import Scheduler
@@ -17,6 +18,8 @@ class Reuse:
         self.limit = config.rope.original if config.rope.depends_on_length else None
         self.hits: dict[int, Hit[Block]] = {}
         self.seen: dict[int, int] = {}
+        self.events: list[str] = []
+        self.asked = self.found = 0
 
     def allows(self, sequence: Sequence) -> bool:
         """Prompt log-probs need logits at every position, so such a request computes everything.
@@ -46,26 +49,39 @@ class Reuse:
 
     def load(self, sequence: Sequence, start: int) -> None:
         """Copy the hit's rows into the sequence's own; its first chunk starts at `start`."""
+        self.asked += len(sequence.tokens)
+        self.found += start
         hit = self.hits.pop(sequence.id, None)
         if hit is None:
             return
         if start:
             self.cache.load_blocks(sequence.id, [block.layers for block in hit.blocks])
+            self.events.append(f"prefix-hit id={sequence.id} tokens={start}")
         if sequence.num_generated == 0:
             sequence.cached = start
         self.prefix.release(hit)
 
     def publish(self, sequence: Sequence) -> None:
-        """Store what has been computed. The last drawn token has no row yet, so the cache says how far that is."""
+        """Store what has been computed. The last drawn token has no row yet, so the cache says how far that is.
+
+        Rows that cannot be shown without their dead prefix are not stored; the request has its answer all the same.
+        """
         if not self.allows(sequence):
             return
         coverage = self.cache.length(sequence.id)
-        self.prefix.publish(sequence.tokens, coverage, lambda: self.cache.live_rows(sequence.id), limit=self.limit)
+        try:
+            self.prefix.publish(sequence.tokens, coverage, lambda: self.cache.live_rows(sequence.id), limit=self.limit)
+        except GeometryError as refusal:
+            self.events.append(f"store-refused id={sequence.id}: {refusal}")
 
     def hit_rate(self) -> float:
-        """Share of all prompt tokens looked up so far that were found."""
-        stats = self.prefix.stats()
-        return stats.hit_tokens / stats.asked_tokens if stats.asked_tokens else 0.0
+        """Share of the tokens to compute, of all sequences that came in so far, that were found."""
+        return self.found / self.asked if self.asked else 0.0
+
+    def take_events(self) -> list[str]:
+        """Hits and refusals since the last call, one line each."""
+        events, self.events = self.events, []
+        return events
 
     def forget(self, id: int) -> None:
         """Let go of a hit that will not be used (aborted, or looked up again)."""
