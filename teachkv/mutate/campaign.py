@@ -150,8 +150,9 @@ class Campaign:
             compare(self.baseline, result)
 
     def _quarantine(self, nodeids: list[str]) -> None:
-        self.controls.quarantined += nodeids
-        self.baseline.quarantined += nodeids
+        fresh = [nodeid for nodeid in nodeids if nodeid not in self.baseline.quarantined]
+        self.controls.quarantined += fresh
+        self.baseline.quarantined += fresh
 
     def _canary(self) -> None:
         """A failure planted where a test certainly passes by must be seen as one, in each way of applying."""

@@ -62,6 +62,10 @@ class Runner:
     def _restore(self, environment: dict[str, str]) -> None:
         """A test that changed the folder or the environment must not decide the next one's verdict."""
         os.chdir(self._start)
+        # guard[environment-restored]: one test's `os.environ.clear()` must not decide the next one's verdict
+        # mutant[environment-restored/kept]:
+        #   - if dict(os.environ) != environment:
+        #   + if not environment:
         if dict(os.environ) != environment:
             os.environ.clear()
             os.environ.update(environment)

@@ -83,4 +83,8 @@ def _constant(value: Any) -> Any:
         return ("tuple", *(_constant(item) for item in value))
     if isinstance(value, frozenset):
         return ("frozenset", *sorted(repr((type(item).__name__, item)) for item in value))
+    # guard[typed-constants]: 1, True and 1.0 are equal, 0.0 and -0.0 too; a mutant may be just that
+    # mutant[typed-constants/by-value]:
+    #   - return (type(value).__name__, repr(value))
+    #   + return value
     return (type(value).__name__, repr(value))

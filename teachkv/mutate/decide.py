@@ -140,11 +140,22 @@ class Decider:
 
     def _check_claim(self, trial: Trial, claim: Claim, verdict: Verdict) -> None:
         kills = verdict == Verdict.KILLED or (verdict == Verdict.KILLED_RAISE and not self._strict)
+        # guard[claim-checked]: a kill by another test does not make a false claim true
+        # mutant[claim-checked/removed]:
+        #   - if not kills and verdict not in OPEN and verdict != Verdict.NOT_APPLIED:
+        #   + if kills is None:
         if not kills and verdict not in OPEN and verdict != Verdict.NOT_APPLIED:
             trial.result.faults.append(f"{claim.name} claims the kill but says: {verdict}")
 
     def _verdict(self, done: Result) -> tuple[Verdict, TestOutcome | None]:
         """One child's verdict and the test that decided it."""
+        # guard[timeout-no-kill]: nothing was asserted by a test that did not end
+        # origin: ai-driven-dev/framework#837, timeouts scored as kills
+        # mutant[timeout-no-kill/counted]:
+        #   - if done.answer is None:
+        #   -     return (Verdict.TIMEOUT if done.status == "timeout" else Verdict.CRASH), None
+        #   + if done.answer is None:
+        #   +     return Verdict.KILLED, TestOutcome(done.task.nodeids[0])
         if done.answer is None:
             return (Verdict.TIMEOUT if done.status == "timeout" else Verdict.CRASH), None
         if done.answer.stage == "collect":
@@ -159,6 +170,11 @@ class Decider:
             for test in done.answer.tests:
                 if test.outcome == outcome:
                     return verdict, test
+        # guard[skipped-is-unexercised]: a test that skipped under the mutant has not tolerated it
+        # origin: mlsynth#578, all-skipped read as survived
+        # mutant[skipped-is-unexercised/survived]:
+        #   - if all(test.outcome == SKIPPED for test in done.answer.tests):
+        #   + if not done.answer.tests:
         if all(test.outcome == SKIPPED for test in done.answer.tests):
             return Verdict.UNEXERCISED, None
         return Verdict.SURVIVED, None

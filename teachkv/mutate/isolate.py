@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 MEMORY = 4 << 30  # bytes a child may take beyond what it starts with
+_PARENTS: list[Any] = []  # the parent's capture: closing its files here would be a ResourceWarning in some test
 FILE_SIZE = 1 << 30  # bytes: an endless log must not fill the disk
 
 
@@ -74,6 +75,7 @@ def quieten(config: pytest.Config, basetemp: Path) -> None:
         manager.unregister(reporter)
     capture = manager.getplugin("capturemanager")
     if capture is not None:
+        _PARENTS.append(capture._global_capturing)
         capture._global_capturing = None
         capture._method = "no"
         capture.start_global_capturing()

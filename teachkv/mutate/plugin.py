@@ -80,6 +80,11 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     """Adds the card items last, so that no `-k` drops them; a session without tests stays one (exit 5)."""
     option = config.option
     silent = option.mutate or option.mutate_list or option.mutate_show or option.mutate_rebase or option.mutate_merge
+    # guard[empty-selection]: card items alone would turn a selection of nothing into a green run
+    # origin: kesha-voice-kit#1075, patterns that matched nothing were reported green
+    # mutant[empty-selection/cards-always]:
+    #   - if items and not silent:
+    #   + if not silent:
     if items and not silent:
         items += card_items(session, registry_of(config), items)
 

@@ -78,7 +78,11 @@ class Pool:
             child = self._children[key.fd]
             piece = _read(key.fd)
             child.raw += piece
-            answer = Answer.decode(bytes(child.raw)) if child.raw.endswith(b"}") else None
+            answer = Answer.decode(bytes(child.raw))
+            # guard[own-message]: code under test can find the pipe; only the child's own answer counts
+            # mutant[own-message/any-nonce]:
+            #   - if answer is not None and answer.nonce == child.task.nonce:
+            #   + if answer is not None:
             if answer is not None and answer.nonce == child.task.nonce:
                 yield self._end(child, "done", answer)
             elif not piece:
@@ -93,6 +97,10 @@ class Pool:
     def _end(self, child: _Child, status: str, answer: Answer | None = None) -> Result:
         """Kills what is left of the child's group (grandchildren too), then collects the child."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
+            # guard[whole-group]: what a test started goes with it
+            # mutant[whole-group/child-only]:
+            #   - os.killpg(child.pid, signal.SIGKILL)
+            #   + os.kill(child.pid, signal.SIGKILL)
             os.killpg(child.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)

@@ -97,6 +97,10 @@ class Registry:
         except SyntaxError as error:
             what = f"mutant[{mutant.id}] does not compile: {error.msg} (line {error.lineno} of the rewrite)"
             raise CardError(mutant.card_path, mutant.line, what) from error
+        # guard[card-no-change]: a mutant that means the same can only survive, and teaches nothing
+        # mutant[card-no-change/removed]:
+        #   - if same:
+        #   + if not text:
         if same:
             raise NoChangeError(mutant.card_path, mutant.line, f"mutant[{mutant.id}] compiles to the same bytecode")
 
@@ -106,6 +110,10 @@ class Registry:
             cards: list[Guard | Mutant] = [*file.cards.guards, *file.cards.mutants]
             for card in cards:
                 first = seen.setdefault(card.id, card)
+                # guard[card-unique]: of two cards with one id only one would be run
+                # mutant[card-unique/removed]:
+                #   - if first is not card:
+                #   + if first is None:
                 if first is not card:
                     path = card.card_path if isinstance(card, Mutant) else card.path
                     text = f"duplicate id '{card.id}', first at {first.path.name}:{first.line}; rename one"

@@ -117,8 +117,8 @@ def _detail(result: MutantResult) -> str:
     if result.how != "hot":
         parts.append(f"cold: {result.how}")
     parts.append(result.killer)
-    if result.verdict not in ("killed", "survived", "unexercised") and result.text:
-        parts.append(result.text.splitlines()[0])
+    if result.verdict not in ("killed", "killed(raise)", "survived", "unexercised") and result.text:
+        parts.append(result.text.splitlines()[0][:120])
     return "; ".join(filter(None, parts))
 
 

@@ -116,8 +116,16 @@ def _named_function(item: Difference) -> str:
 
 
 def _why_cold(item: Difference, ran: RanBefore) -> str:
+    # guard[module-level]: a module or class body has run; there is no function to give its new code to
+    # mutant[module-level/swaps-anyway]:
+    #   - if not is_function(item.old):
+    #   + if item.old is None:
     if not is_function(item.old):
         return "module or class level"
+    # guard[ran-before-fork]: what a function left in a constant or a cache outlives the swap of its code
+    # mutant[ran-before-fork/swaps-anyway]:
+    #   - if item.old in ran:
+    #   + if item.old is None:
     if item.old in ran:
         return "ran before the fork"
     for before, after in item.chain[1:]:

@@ -52,13 +52,16 @@ class Answer:
 
     @classmethod
     def decode(cls, raw: bytes) -> Answer | None:
-        """The answer once it is complete, else None. Raises ValueError for anything that is not one."""
-        head, found, body = raw.partition(b"\n")
-        if not found or len(body) < int(head):
+        """The answer once it is complete; None for a part of one and for anything that is none."""
+        if not raw.endswith(b"}"):
             return None
-        data = json.loads(body[: int(head)])
-        tests = [TestOutcome.from_data(test) for test in data.pop("tests")]
-        return cls(tests=tests, **data)
+        try:
+            head, _, body = raw.partition(b"\n")
+            data = json.loads(body) if len(body) == int(head) else {}
+            tests = [TestOutcome.from_data(test) for test in data.pop("tests")]
+            return cls(tests=tests, **data)
+        except (ValueError, KeyError, TypeError):
+            return None
 
 
 def send(descriptor: int, answer: Answer) -> None:

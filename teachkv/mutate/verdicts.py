@@ -89,6 +89,11 @@ class Controls:
 def exit_code(results: Iterable[MutantResult], controls: Controls, strict: bool) -> int:
     """0 when every card holds; else 3 (control), 4 (not applied), 6 (card does not hold), 7 (undecided)."""
     bad = [result for result in results if not result.automatic and not result.holds(strict)]
+    # guard[controls-first]: with a failed control no verdict means anything, so no other code may cover it
+    # origin: zfs-replicate#674, exit codes misattributed
+    # mutant[controls-first/survivors-first]:
+    #   - if controls.failed:
+    #   + if controls.failed and not bad:
     if controls.failed:
         return CONTROL_FAILED
     if any(result.verdict == Verdict.NOT_APPLIED for result in bad):

@@ -12,11 +12,13 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from mutate_nested import run_nested
 
 collect_ignore = ["foreign"]
 ROOT = Path(__file__).resolve().parents[2]
 # These packages load no NumPy, so the restart would only take time, as would other plugins.
 QUICK = {"TEACHKV_MUTATE_RESTARTED": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+STRICT = '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\naddopts = "--strict-markers"\n'
 TOY = """
     def clamp(x: int) -> int:
         # guard[floor]: a negative count must never leave here
@@ -66,7 +68,7 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.write("pyproject.toml", '[tool.teachkv-mutate]\npackages = ["toy"]\n')
+        self.write("pyproject.toml", '[tool.teachkv-mutate]\npackages = ["toy"]\n' + STRICT)
         self.write("toy/__init__.py", "")
 
     def write(self, name: str, text: str) -> Path:
@@ -75,26 +77,40 @@ class Project:
         path.write_text(dedent(text).lstrip("\n"))
         return path
 
-    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
-        """Starts pytest here with the plugin, as a user would."""
+    def _command(self, *args: str, **env: str) -> tuple[list[str], dict[str, str]]:
         known = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "TEACHKV", "COV"))}
         path = os.pathsep.join([str(self.root), str(ROOT)])
-        command = [sys.executable, "-m", "pytest", "-p", "teachkv.mutate.plugin", "-p", "no:cacheprovider", *args]
-        return subprocess.Popen(
-            command, cwd=self.root, env={**known, **QUICK, "PYTHONPATH": path, **env},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        return ["-p", "teachkv.mutate.plugin", "-p", "no:cacheprovider", *args], {
+            **known, **QUICK, "PYTHONPATH": path, **env
+        }  # fmt: skip
 
-    def pytest(self, *args: str, **env: str) -> Done:
-        """Runs pytest here to its end."""
+    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
+        """Starts pytest here in an interpreter of its own, as a user would."""
+        arguments, environment = self._command(*args, **env)
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments],
+            cwd=self.root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def pytest(self, *args: str, fresh: bool = False, **env: str) -> Done:
+        """Runs pytest here to its end; `fresh` in an interpreter of its own."""
+        if not fresh:
+            arguments, environment = self._command(*args, **env)
+            return Done(*run_nested(self.root, arguments, environment, timeout=60))
         with self.start(*args, **env) as process:
             text = process.communicate(timeout=60)[0]
         return Done(process.returncode, text)
 
-    def mutate(self, *args: str, **env: str) -> Done:
+    def mutate(self, *args: str, fresh: bool = False, **env: str) -> Done:
         """Runs `pytest --mutate` here and reads its JSON report, if it wrote one."""
         path = self.root / "report.json"
-        done = self.pytest("--mutate", "--mutate-report=term-missing", f"--mutate-report=json:{path}", *args, **env)
+        done = self.pytest(
+            "--mutate", "--mutate-report=term-missing", f"--mutate-report=json:{path}", *args, fresh=fresh, **env
+        )
         done.report = json.loads(path.read_text()) if path.exists() else {}
         return done
 

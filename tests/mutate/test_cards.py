@@ -50,6 +50,7 @@ def test_a_card_replaces_the_code_below_it(tmp_path: Path) -> None:
     assert rewritten(registry, "g/a")[6:8] == ["    x = x - y", "    return x"]
 
 
+@pytest.mark.kills("card-drift/place-only", "card-whole-lines/removed", "card-no-change/removed")
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -73,6 +74,12 @@ def test_a_wrong_card_is_one_line_with_its_place(tmp_path: Path, changes: dict[s
 @pytest.mark.parametrize("code", ["x = (x +\n             y)", "x = (x + y)  # remark"])
 def test_layout_and_remarks_are_free(tmp_path: Path, code: str) -> None:
     assert problems(load(tmp_path, card(code=code, old="x = (x + y)", new="x = 0"))) == []
+
+
+@pytest.mark.kills("typed-constants/by-value")
+@pytest.mark.parametrize("new", ["True", "1.0"])
+def test_a_constant_of_another_type_is_a_change(tmp_path: Path, new: str) -> None:
+    assert problems(load(tmp_path, card(code="x = 1", old="x = 1", new=f"x = {new}"))) == []
 
 
 def test_new_lines_are_padded_to_the_height_of_the_code(tmp_path: Path) -> None:
@@ -121,6 +128,7 @@ def test_three_cards_above_one_guard_belong_in_the_sidecar(tmp_path: Path) -> No
     assert "keep 2 and move the rest to m.py.mutants" in problems(load(tmp_path, f"# guard[g]: y\n{cards}x = 1\n"))[0]
 
 
+@pytest.mark.kills("card-unique/removed")
 def test_duplicate_ids_are_named_with_the_first_place(tmp_path: Path) -> None:
     load(tmp_path, card(), name="a.py")
     found = problems(load(tmp_path, card(), name="b.py"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -40,9 +39,12 @@ HUNT = (
 TOML = 'title = "{title}"\nkind = "{kind}"\nmutants = ["{mutant}"]\nhints = ["look", "closer", "there"]\n'
 
 
+STRICT = '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n'
+
+
 @pytest.fixture
 def school(project: Any) -> Any:
-    project.write("pyproject.toml", '[tool.teachkv-mutate]\npackages = ["toy"]\nexercises = "exercises"\n')
+    project.write("pyproject.toml", '[tool.teachkv-mutate]\npackages = ["toy"]\nexercises = "exercises"\n' + STRICT)
     project.write("toy/core.py", CORE)
     for name, kind, mutant, given in (
         ("ex01_floor", "test", "floor/removed", GIVEN), ("ex02_cap", "hunt", "cap/removed", HUNT)
@@ -147,12 +149,14 @@ def test_check_all_takes_back_what_no_longer_holds(school: Any) -> None:
 def test_watch_judges_at_each_change_and_stops_when_solved(school: Any) -> None:
     school.student.write_text(GIVEN)
     with school.start("--mutate", "--exercise-watch") as process:
-        time.sleep(4)
-        school.student.write_text(SOLUTION)
-        text = process.communicate(timeout=30)[0]
-    assert process.returncode == 0, text
-    assert "not reached" in text
-    assert "next: ex02_cap" in text
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line)
+            if "not reached" in line:
+                school.student.write_text(SOLUTION)
+    assert process.returncode == 0, lines
+    assert sum("not reached" in line for line in lines) == 1
+    assert any("next: ex02_cap" in line for line in lines)
 
 
 @pytest.mark.parametrize(

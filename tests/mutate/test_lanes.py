@@ -39,7 +39,7 @@ TESTS = """
 def test_a_jitted_function_runs_in_its_own_lane_by_default(project: Any) -> None:
     project.write("toy/core.py", CORE)
     project.write("tests/test_toy.py", TESTS)
-    done = project.mutate()
+    done = project.mutate(fresh=True)
     assert done.code == 0, done.text
     lanes = {result["id"]: (result["lane"], result["verdict"]) for result in done.report["results"]}
     assert lanes == {"g/m": ("numba-nojit", "killed"), "p/m": ("python", "killed")}

@@ -22,6 +22,7 @@ def test_drift_turns_a_plain_session_red(toy: Any) -> None:
     assert "toy/core.py:3: mutant[floor/removed] drifted: the card says '<', line 7 says '<='" in done.text
 
 
+@pytest.mark.kills("empty-selection/cards-always")
 def test_a_selection_of_nothing_stays_nothing(toy: Any) -> None:
     assert toy.pytest("-k", "nowhere").code == 5
 
@@ -82,7 +83,7 @@ def test_unknown_settings_are_errors(toy: Any) -> None:
 def test_a_run_restarts_itself_so_that_numpy_starts_no_threads(toy: Any) -> None:
     lines = "import numpy, os\n\ndef test_one():\n    assert os.environ['OPENBLAS_NUM_THREADS'] == '1'\n"
     toy.write("tests/test_numpy.py", lines)
-    done = toy.mutate(TEACHKV_MUTATE_RESTARTED="", OPENBLAS_NUM_THREADS="4")
+    done = toy.mutate(fresh=True, TEACHKV_MUTATE_RESTARTED="", OPENBLAS_NUM_THREADS="4")
     assert done.code == 0, done.text
     assert done.result("floor/removed")["how"] == "hot"
 

@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from teachkv.mutate.judge import TestOutcome
+from teachkv.mutate.pool import Pool
+from teachkv.mutate.task import Answer, Task, send
+from teachkv.mutate.verdicts import Controls, MutantResult, Verdict, exit_code
+
 CORE = """
     import os, sys
 
@@ -73,6 +78,7 @@ def behaviours(project_type: Any, tmp_path_factory: pytest.TempPathFactory) -> A
     return project.mutate("-n", "2")
 
 
+@pytest.mark.kills("skipped-is-unexercised/survived")
 @pytest.mark.parametrize(("number", "new"), list(enumerate(BEHAVIOURS)), ids=list(BEHAVIOURS))
 def test_what_the_code_does_under_the_mutant(behaviours: Any, number: int, new: str) -> None:
     assert behaviours.verdict(f"g{number}/m") == BEHAVIOURS[new], behaviours.text
@@ -92,6 +98,7 @@ def test_strict_counts_assertions_only(project: Any) -> None:
     assert "claims the kill but says: killed(raise)" in done.text
 
 
+@pytest.mark.kills("claim-checked/removed")
 def test_a_kill_by_another_test_does_not_save_a_false_claim(project: Any) -> None:
     claim = KILLER + "\n    @pytest.mark.kills('g/m')\n    def test_idle():\n        pass\n"
     make(project, tests=claim)
@@ -151,6 +158,7 @@ def test_a_suite_of_skips_is_unexercised_not_survived(project: Any) -> None:
     assert "claims the kill but is skipped without a mutant" in done.text
 
 
+@pytest.mark.kills("xfail-is-no-pass/passes")
 def test_a_strict_xpass_is_no_kill(project: Any) -> None:
     tests = KILLER.replace("def test_f", "@pytest.mark.xfail(strict=True)\n    def test_f").replace("== 2", "== 0")
     make(project, tests=tests)
@@ -172,17 +180,42 @@ def test_an_import_that_fails_is_no_kill(project: Any) -> None:
     assert (done.verdict("g/m"), done.code) == ("collect-error", 7)
 
 
+@pytest.mark.kills("timeout-no-kill/counted", "whole-group/child-only")
 def test_an_endless_loop_with_a_grandchild_leaves_nothing_behind(project: Any) -> None:
-    sleeper = "sleep 12345.678"
+    sleeper = f"sleep 12345.{os.getpid()}"
     make(project, f"__import__('subprocess').Popen('{sleeper}', shell=True)\n        #   + while True: pass")
     begun = time.monotonic()
     done = project.mutate("--mutate-timeout-factor=1.5")
+    left = subprocess.run(["pgrep", "-f", sleeper], capture_output=True, text=True, check=False).stdout.split()
+    for process in left:
+        os.kill(int(process), signal.SIGKILL)
     assert (done.verdict("g/m"), done.code) == ("timeout", 7), done.text
     assert time.monotonic() - begun < 20
-    left = subprocess.run(["pgrep", "-f", sleeper], capture_output=True, text=True, check=False)
-    assert left.stdout == ""
+    assert left == []
 
 
+@pytest.mark.kills("controls-first/survivors-first")
+def test_a_failed_control_covers_every_other_code() -> None:
+    survivor = MutantResult("g/m", Verdict.SURVIVED)
+    assert exit_code([survivor], Controls(), strict=False) == 6
+    assert exit_code([survivor], Controls(failed=["no-op"]), strict=False) == 3
+
+
+@pytest.mark.kills("own-message/any-nonce")
+def test_an_answer_that_is_not_the_childs_own_is_none(tmp_path: Path) -> None:
+    def launch(task: Task, pipe: int, folder: Path) -> int:
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            send(pipe, Answer(task.id, "guessed", tests=[TestOutcome("t", "assertion")]))
+            os._exit(0)
+        return pid
+
+    (result,) = Pool(1, tmp_path, launch).run([Task("g/m", ["t"], 5.0)])
+    assert (result.status, result.answer) == ("crash", None)
+
+
+@pytest.mark.kills("environment-restored/kept")
 def test_a_test_that_breaks_the_environment_does_not_decide_the_next(project: Any) -> None:
     broken = "\n    def test_a():\n        import os\n        os.environ.clear(); os.chdir('/')\n"
     after = "\n    def test_z():\n        import os\n        assert os.environ['HOME'] and os.path.exists('toy')\n"
