@@ -13,7 +13,7 @@ import numpy as np
 
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
-from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, weigh
+from cuda_kernels.reference.softmax import fold_and_merge, laid_out, weigh
 from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner
 from cuda_kernels.reference.threads import spread
 
@@ -27,6 +27,7 @@ class Batch:
 
     queries: Queries
     segments: int
+    per: int  # blocks of a segment
     edges: list[Edge]
     inner: list[Inner]
     edge_query: Index  # [E]
@@ -51,11 +52,12 @@ def batches_of(queries: Queries, scores_per_segment: int) -> list[Batch]:
 
 def _batch(queries: Queries, segments: int) -> Batch:
     edges, inner = edges_and_inner(queries)
+    last = max([e.block for e in edges] + [run.block + run.count - 1 for run in inner])
     where = np.arange(BLOCK)
     lo, hi = (np.array([getattr(e, name) for e in edges], np.intp)[:, None] for name in ("lo", "hi"))
     return Batch(
         queries,
-        segments,
+        *laid_out(segments, last + 1),
         edges,
         inner,
         np.array([e.query for e in edges], np.intp),
@@ -67,7 +69,7 @@ def _batch(queries: Queries, segments: int) -> Batch:
 def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
     """q [U, G, r, D], already scaled -> [U, G, r, D]."""
     rows, groups, r, dim = q.shape
-    blocks = batch.segments * PER_SEGMENT
+    blocks = batch.segments * batch.per
     scores = np.full((rows, groups, blocks, r, BLOCK), -np.inf, np.float32)
     edge_k, edge_v = _edge_blocks(k_cache, batch.edges), _edge_blocks(v_cache, batch.edges)
 
@@ -85,7 +87,7 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
         #   + np.copyto(some, 0.0, where=batch.edge_dead[:, None, None])
         np.copyto(some, -np.inf, where=batch.edge_dead[:, None, None])
         scores[batch.edge_query, :, batch.edge_block] = some
-    shaped = scores.reshape(rows, groups, batch.segments, PER_SEGMENT, r, BLOCK)
+    shaped = scores.reshape(rows, groups, batch.segments, batch.per, r, BLOCK)
     maxima, sums = weigh(shaped)
     values = np.zeros((rows, groups, blocks, r, dim), np.float32)
 

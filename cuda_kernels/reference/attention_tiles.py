@@ -11,7 +11,7 @@ import numpy as np
 
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
-from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, weigh
+from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, laid_out, weigh
 from cuda_kernels.reference.spans import Index, Queries
 
 MOST_SCORES = 1 << 22
@@ -53,15 +53,15 @@ def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start
     skip = (int(first[0]) - start) // (BLOCK * PER_SEGMENT) * PER_SEGMENT
     begin, stop = start + skip * BLOCK, (int(last[-1]) - start) // BLOCK + 1
     used = stop - skip
-    segments = -(-used // PER_SEGMENT)
+    segments, per = laid_out(-(-used // PER_SEGMENT), used)
     full = np.zeros((tiles * step, groups, g, dim), np.float32)
     full[:count] = q
     turned = full.reshape(tiles, step, groups, g, dim).transpose(2, 0, 1, 3, 4).reshape(groups, tiles, 1, step * g, dim)
-    scores = np.empty((groups, tiles, segments * PER_SEGMENT, step * g, BLOCK), np.float32)
+    scores = np.empty((groups, tiles, segments * per, step * g, BLOCK), np.float32)
     scores[:, :, used:] = -np.inf
     np.matmul(turned, keys[:, None, skip:stop].swapaxes(-1, -2), out=scores[:, :, :used])
     hide(scores[:, :, :used], first, last, begin, step)
-    shaped = scores.reshape(groups, tiles, segments, PER_SEGMENT, step * g, BLOCK)
+    shaped = scores.reshape(groups, tiles, segments, per, step * g, BLOCK)
     maxima, sums = weigh(shaped)
     mixed = np.zeros((*scores.shape[:-1], dim), np.float32)
     np.matmul(scores[:, :, :used], values[:, None, skip:stop], out=mixed[:, :, :used])

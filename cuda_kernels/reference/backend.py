@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from cuda_kernels.reference.attention import Attention
 from cuda_kernels.reference.linear import Products
+from cuda_kernels.reference.norms import rms_norm
 
 
 def build(
@@ -15,6 +16,7 @@ def build(
     """Fast tellings by op name, and notes for `doctor`. Raises NotInvariant if invariance is required and not there."""
     products, attention = Products(shapes, invariance), Attention()
     fast: dict[str, Callable[..., Any]] = {
+        "rms_norm": rms_norm,
         "linear": products.linear,
         "lm_head": products.lm_head,
         "attention_prefill": attention,

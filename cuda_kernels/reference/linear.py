@@ -13,6 +13,7 @@ from cuda_kernels.common.types import F32, Array
 from cuda_kernels.linear.spec import epilogue
 from cuda_kernels.reference.invariance import BEST_EFFORT, find_plan, plain, require
 from cuda_kernels.reference.products import Plan, product
+from cuda_kernels.reference.threads import by_rows
 
 
 class Products:
@@ -53,7 +54,9 @@ class Products:
     ) -> Array:
         """x [T, K], w [N, K], bias [N], gate [T, N], residual [T, N] -> [T, N]; see linear/spec.py."""
         y = self.lm_head(x, w)
-        return epilogue(y, bias, gate, residual).astype(x.dtype, copy=False)
+        if bias is not None or gate is not None or residual is not None:
+            by_rows(len(y), lambda a, b: finish(y[a:b], bias, _cut(gate, a, b), _cut(residual, a, b)))
+        return y.astype(x.dtype, copy=False)
 
     def lm_head(self, x: Array, w: Array) -> F32:
         """x [T, K], w [V, K] -> float32 [T, V]."""
@@ -63,6 +66,15 @@ class Products:
         """One line per class of shapes, and a warning where equal bits cannot be had."""
         classes = Counter(plan.name for plan in self._plans.values())
         return tuple(f"linear: {count} shapes as {name}" for name, count in sorted(classes.items()))
+
+
+def finish(y: F32, bias: Array | None, gate: Array | None, residual: Array | None) -> None:
+    """The epilogue, in place on y."""
+    epilogue(y, bias, gate, residual)
+
+
+def _cut(array: Array | None, start: int, stop: int) -> Array | None:
+    return None if array is None else array[start:stop]
 
 
 @cache

@@ -1,7 +1,8 @@
 """The order of sums inside attention, over many queries at once: blocks folded into segments, segments merged.
 
-Letters: X any leading axes, S segments, r query rows of a tile, D head dim. A segment is 4 blocks of 64 positions.
-Scores of columns that a query does not see are -inf; blocks without a seen column are all -inf.
+Letters: X any leading axes, S segments, N blocks of a segment, r query rows of a tile, D head dim. A segment is 4
+blocks of 64 positions; a lone segment may leave out its last, empty ones. Scores of columns that a query does not see
+are -inf; blocks without a seen column are all -inf, and change no bit.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ PER_SEGMENT = SEGMENT // BLOCK
 NOTHING = np.float32(np.finfo(np.float32).min / 2)  # the maximum of an empty block: finite, so that no inf - inf arises
 
 
+def laid_out(segments: int, used: int) -> tuple[int, int]:
+    """(S, N) for `used` blocks from the first block of the first segment on."""
+    return (1, used) if segments == 1 else (segments, PER_SEGMENT)
+
+
 def weigh(scores: F32) -> tuple[F32, F32]:
-    """scores [X, S, 4, r, 64] become exp(score - running maximum) IN PLACE; returns maxima and row sums [X, S, 4, r].
+    """scores [X, S, N, r, 64] become exp(score - running maximum) IN PLACE; returns maxima and row sums [X, S, N, r].
 
     The running maximum of a block is the largest score of its segment up to and including the block.
     """
@@ -29,10 +35,10 @@ def weigh(scores: F32) -> tuple[F32, F32]:
 
 
 def fold_and_merge(maxima: F32, sums: F32, values: F32) -> F32:
-    """maxima, sums [X, S, 4, r] and P @ V per block [X, S, 4, r, D] (used up) -> attention output [X, r, D]."""
+    """maxima, sums [X, S, N, r] and P @ V per block [X, S, N, r, D] (used up) -> attention output [X, r, D]."""
     shrink = np.exp(maxima[..., :-1, :] - maxima[..., 1:, :])
     total, acc = sums[..., 0, :], values[..., 0, :, :]
-    for block in range(1, PER_SEGMENT):
+    for block in range(1, maxima.shape[-2]):
         old = shrink[..., block - 1, :]
         total = total * old + sums[..., block, :]
         acc *= old[..., None]

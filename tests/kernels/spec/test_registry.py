@@ -27,6 +27,7 @@ def test_the_reference_backend_is_complete_and_says_what_it_uses() -> None:
     assert {field.name for field in fields(Ops)} >= set(OPS)
     assert set(ops.tellings) == set(OPS)
     assert {op for op, telling in ops.tellings.items() if telling == "reference"} == {
+        "rms_norm",
         "linear",
         "lm_head",
         "attention_prefill",
