@@ -10,6 +10,7 @@ import numpy as np
 
 from teachkv.checkpoint.gguf_header import GGUFHeader
 from teachkv.config import ModelConfig
+from teachkv.config.reading import printable
 from teachkv.errors import ConfigError
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
@@ -108,7 +109,7 @@ class Keys:
             #   - if value is not None and (isinstance(value, np.ndarray | list) or value != neutral):
             #   + if False:
             if value is not None and (isinstance(value, np.ndarray | list) or value != neutral):
-                self.fail(key, f"is {str(value)[:40]}; models that use it are not supported")
+                self.fail(key, f"is {printable(str(value), 40)}; models that use it are not supported")
 
 
 def _architecture(keys: Keys, window: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def read_gguf_header(path: Path) -> GGUFHeader:
         #   + if False:
         if key in metadata:
             cursor.fail(f"key {key[:60]!r} appears twice")
-        metadata[key] = cursor.value(cursor.scalar(4, f"type of {key[:60]!r}"), key[:60])
+        metadata[key] = cursor.value(cursor.scalar(4, f"type of {key[:60]!r}"), f"key {key[:60]!r}")
     records = [_record(cursor) for _ in range(tensor_count)]
     tensors = _place(cursor, records, _alignment(cursor, metadata))
     return GGUFHeader(path, metadata, tuple(tensors))
@@ -109,23 +109,23 @@ class Cursor:
         if kind == ARRAY:
             return self._array(what)
         if kind not in SCALARS:
-            self.fail(f"key {what!r} has unknown type {kind}")
+            self.fail(f"{what} has unknown type {kind}")
         return self.scalar(kind, what)
 
     def _array(self, what: str) -> Any:
-        kind, count = self.scalar(4, f"type of {what!r}"), self.scalar(10, f"length of {what!r}")
+        kind, count = self.scalar(4, f"type of {what}"), self.scalar(10, f"length of {what}")
         if kind == STRING:
             # guard[gguf-array-count]: each string takes 8 bytes at least; a larger count is known to be false at once
             # mutant[gguf-array-count/removed]:
             #   - if count > (self.limit - self.at) // 8:
             #   + if False:
             if count > (self.limit - self.at) // 8:
-                self.fail(f"key {what!r} claims {count} strings")
+                self.fail(f"{what} claims {count} strings")
             return [self.string(what) for _ in range(count)]
         if kind not in SCALARS:
-            self.fail(f"key {what!r} is an array of unknown or nested type {kind}")
+            self.fail(f"{what} is an array of unknown or nested type {kind}")
         form = np.dtype(SCALARS[kind].replace("<q", "<i8").replace("<Q", "<u8"))
-        begin = self.skip(count * form.itemsize, f"key {what!r}")
+        begin = self.skip(count * form.itemsize, what)
         return np.frombuffer(self.buffer, form, count=count, offset=begin)
 
 

@@ -98,7 +98,7 @@ class Vocabulary:
         if number is None:
             return None
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(self.tokens):
-            raise self.fail(f"{key}_token_id", f"is {str(number)[:40]}; there are {len(self.tokens)} tokens")
+            raise self.fail(f"{key}_token_id", f"is {str(number)[:40]!r}; there are {len(self.tokens)} tokens")
         return number, self.tokens[number]
 
     def adds_bos(self, model: str) -> bool:

@@ -4,6 +4,7 @@ from itertools import groupby
 
 from teachkv.checkpoint.loaded import LoadedModel
 from teachkv.config import ModelConfig
+from teachkv.config.reading import printable
 
 SHOWN = 12  # names of unused tensors; the rest is counted
 
@@ -63,7 +64,7 @@ def _layers(windows: tuple[int | None, ...]) -> list[str]:
 
 def _names(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return (", ".join(names[:SHOWN]) or "none") + more
+    return (", ".join(printable(name, 120) for name in names[:SHOWN]) or "none") + more
 
 
 def _or_none(token: int | None) -> str:

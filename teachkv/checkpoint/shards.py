@@ -8,7 +8,7 @@ from teachkv.checkpoint.header import Entry, read_header
 from teachkv.checkpoint.mapping import MappedFile
 from teachkv.checkpoint.stored import Store, Stored
 from teachkv.config.places import inside, is_regular
-from teachkv.config.reading import read_json
+from teachkv.config.reading import printable, read_json
 from teachkv.errors import CheckpointError
 
 SINGLE = "model.safetensors"
@@ -37,7 +37,9 @@ def open_safetensors(folder: Path) -> Store:
     mapped = {name: MappedFile(paths[name]) for name, entries in headers.items() if entries}
     left = sorted(path.name for path in folder.glob("*.safetensors") if path.name not in shards)
     if left:
-        notes.append(f"files not used: {', '.join(left[:8])}{' ...' if len(left) > 8 else ''}")
+        notes.append(
+            f"files not used: {', '.join(printable(name) for name in left[:8])}{' ...' if len(left) > 8 else ''}"
+        )
     return Store(
         kind="safetensors",
         style="hf",

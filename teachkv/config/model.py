@@ -7,63 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from teachkv.config.families import Family, family_of
+from teachkv.config.other_keys import refuse_what_changes_the_model, unread_keys
 from teachkv.config.reading import Fields, read_json
 from teachkv.config.rope import RopeConfig
 from teachkv.config.rope_reading import read_rope
-from teachkv.config.token_ids import TokenIds, read_token_ids
+from teachkv.config.token_ids import read_token_ids
 from teachkv.config.windows import effective_windows
 
 MAX_LAYERS = 2048  # a list of layers is built from this number
 DTYPES = ("float32", "float16", "bfloat16", "float64")
-
-# Read by other engines, without influence on the forward pass here.
-HARMLESS = frozenset(
-    {
-        "_attn_implementation",
-        "_name_or_path",
-        "attention_dropout",
-        "auto_map",
-        "chunk_size_feed_forward",
-        "finetuning_task",
-        "id2label",
-        "initializer_range",
-        "is_decoder",
-        "is_llama_config",
-        "label2id",
-        "max_length",
-        "name_or_path",
-        "output_attentions",
-        "output_hidden_states",
-        "pretraining_tp",
-        "problem_type",
-        "return_dict",
-        "torchscript",
-        "transformers.js_config",
-        "transformers_version",
-        "use_bfloat16",
-        "use_cache",
-        "unsloth_fixed",
-        "unsloth_version",
-    }
-)
-# Keys of related architectures that change the forward pass: (key, value under which they change nothing).
-MUST_BE_NEUTRAL: tuple[tuple[str, Any], ...] = (
-    ("quantization_config", None),
-    ("rope_interleaved", False),
-    ("use_mrope", False),
-    ("attn_logit_softcapping", None),
-    ("final_logit_softcapping", None),
-    ("logit_scale", 1),
-    ("logits_scaling", 1),
-    ("attention_multiplier", None),
-    ("embedding_multiplier", 1),
-    ("residual_multiplier", 1),
-    ("query_pre_attn_scalar", None),
-    ("num_experts", 0),
-    ("num_local_experts", 0),
-    ("is_encoder_decoder", False),
-    ("add_cross_attention", False),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,45 +63,7 @@ class ModelConfig:
 
         `rope_divisors` are those that a GGUF file holds in place of a scaling kind, one per rotated pair.
         """
-        fields = Fields(data, source)
-        family = family_of(fields)
-        _refuse_what_changes_the_model(fields)
-        notes: list[str] = []
-        layers = fields.integer("num_hidden_layers", high=MAX_LAYERS)
-        vocab = fields.integer("vocab_size")
-        hidden = fields.integer("hidden_size")
-        heads, kv_heads, head_dim = _heads(fields, family, hidden, notes)
-        rope, context, rope_notes = read_rope(
-            fields, head_dim, fields.integer("max_position_embeddings"), rope_divisors
-        )
-        windows, window_notes = effective_windows(fields, family, layers)
-        qkv_bias, o_bias, mlp_bias = _biases(fields, family)
-        ids: TokenIds = read_token_ids(fields, family, generation, vocab)
-        config = cls(
-            family=family.name,
-            vocab_size=vocab,
-            hidden_size=hidden,
-            intermediate_size=fields.integer("intermediate_size"),
-            num_layers=layers,
-            num_heads=heads,
-            num_kv_heads=kv_heads,
-            head_dim=head_dim,
-            rms_eps=_eps(fields, notes),
-            max_position=context,
-            rope=rope,
-            windows=windows,
-            tie_embeddings=fields.flag("tie_word_embeddings", False) if fields.has("tie_word_embeddings") else None,
-            qkv_bias=qkv_bias,
-            o_bias=o_bias,
-            mlp_bias=mlp_bias,
-            qk_norm=family.qk_norm,
-            dtype=_dtype(fields),
-            eos_ids=ids.eos,
-            bos_id=ids.bos,
-            pad_id=ids.pad,
-        )
-        notes += rope_notes + window_notes + list(ids.notes) + _unread(fields)
-        return replace(config, notes=tuple(notes))
+        return _read(Fields(data, source), generation, rope_divisors)
 
     @classmethod
     def from_dir(cls, path: str | Path) -> "ModelConfig":
@@ -159,6 +73,44 @@ class ModelConfig:
         extra = folder / "generation_config.json"
         generation = read_json(extra) if os.path.lexists(extra) else None
         return cls.from_dict(data, generation, source=str(folder / "config.json"))
+
+
+def _read(fields: Fields, generation: Mapping[str, Any] | None, rope_divisors: tuple[float, ...] | None) -> ModelConfig:
+    family = family_of(fields)
+    refuse_what_changes_the_model(fields)
+    notes: list[str] = []
+    layers = fields.integer("num_hidden_layers", high=MAX_LAYERS)
+    vocab, hidden = fields.integer("vocab_size"), fields.integer("hidden_size")
+    heads, kv_heads, head_dim = _heads(fields, family, hidden, notes)
+    rope, context, rope_notes = read_rope(fields, head_dim, fields.integer("max_position_embeddings"), rope_divisors)
+    windows, window_notes = effective_windows(fields, family, layers)
+    qkv_bias, o_bias, mlp_bias = _biases(fields, family)
+    ids = read_token_ids(fields, family, generation, vocab)
+    config = ModelConfig(
+        family=family.name,
+        vocab_size=vocab,
+        hidden_size=hidden,
+        intermediate_size=fields.integer("intermediate_size"),
+        num_layers=layers,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        rms_eps=_eps(fields, notes),
+        max_position=context,
+        rope=rope,
+        windows=windows,
+        tie_embeddings=fields.flag("tie_word_embeddings", False) if fields.has("tie_word_embeddings") else None,
+        qkv_bias=qkv_bias,
+        o_bias=o_bias,
+        mlp_bias=mlp_bias,
+        qk_norm=family.qk_norm,
+        dtype=_dtype(fields),
+        eos_ids=ids.eos,
+        bos_id=ids.bos,
+        pad_id=ids.pad,
+    )
+    notes += rope_notes + window_notes + list(ids.notes) + unread_keys(fields)
+    return replace(config, notes=tuple(notes))
 
 
 def _heads(fields: Fields, family: Family, hidden: int, notes: list[str]) -> tuple[int, int, int]:
@@ -213,23 +165,3 @@ def _dtype(fields: Fields) -> str:
     if name not in DTYPES:
         fields.fail("dtype", f"is {name[:40]!r}; known are {', '.join(DTYPES)}")
     return name
-
-
-def _refuse_what_changes_the_model(fields: Fields) -> None:
-    activation = fields.text("hidden_act", "silu")
-    if activation not in ("silu", "swish"):
-        fields.fail("hidden_act", f"is {str(activation)[:40]!r}; only silu is known")
-    for key, neutral in MUST_BE_NEUTRAL:
-        value = fields.raw(key)
-        # guard[neutral-keys]: such a model would load and answer a little wrong
-        # mutant[neutral-keys/removed]:
-        #   - if value is not None and value != neutral:
-        #   + if False:
-        if value is not None and value != neutral:
-            fields.fail(key, f"is {str(value)[:40]}; models that use it are not supported")
-
-
-def _unread(fields: Fields) -> list[str]:
-    left = [key for key in fields.unread() if key not in HARMLESS]
-    shown = ", ".join(key[:40] for key in left[:12]) + (f" and {len(left) - 12} more" if len(left) > 12 else "")
-    return [f"keys not read: {shown}"] if left else []

@@ -39,7 +39,8 @@ def inside(folder: Path, name: str, *, error: type[TeachKVError] = ConfigError) 
 
 
 def _is_plain(name: str) -> bool:
-    return name not in ("", ".", "..") and not any(mark in name for mark in ("/", "\\", "\0")) and len(name) <= 255
+    """A name within one folder. Unprintable characters are refused too: a message with them is not one line."""
+    return name not in ("", ".", "..") and not set(name) & {"/", "\\"} and len(name) <= 255 and name.isprintable()
 
 
 def _is_hub_blob(home: Path, target: Path) -> bool:

@@ -118,6 +118,11 @@ class Fields:
         return sorted(key for key in self.data if key not in self.seen)
 
 
+def printable(text: str, limit: int = 60) -> str:
+    """Foreign text for a message: cut, and spelt out where it holds line breaks or the like."""
+    return text[:limit] if text.isprintable() else repr(text[:limit])
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
         return "a number of over 30 digits"

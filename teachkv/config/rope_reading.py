@@ -6,7 +6,7 @@ A wrong base gives fluent but worse text and no error anywhere, so nothing here 
 import math
 from typing import Any
 
-from teachkv.config.reading import Fields
+from teachkv.config.reading import Fields, printable
 from teachkv.config.rope import KINDS, RopeConfig
 
 DEFAULT_THETA = 10_000.0  # of all four families
@@ -168,7 +168,7 @@ def _left(block: Fields) -> list[str]:
     known = {"rope_theta", "rope_type", "type", "partial_rotary_factor", "original_max_position_embeddings"}
     left = [key for key in block.unread() if key not in known]
     return (
-        [f"rope settings not used: {', '.join(left)}"]
+        [f"rope settings not used: {', '.join(printable(key, 40) for key in left[:12])}"]
         if left and block.where.endswith(("parameters", "scaling"))
         else []
     )

@@ -114,6 +114,11 @@ def test_values_of_no_known_form(tmp_path: Path, rest: bytes, message: str) -> N
     assert message in refused(tmp_path, head(0, 1, rest + bytes(8)))
 
 
+def test_a_key_of_several_lines_stays_on_one(tmp_path: Path) -> None:
+    for rest in (struct.pack("<I", STRING) + b"\xff" * 8, struct.pack("<I", 77), struct.pack("<IIQ", ARRAY, 99, 1)):
+        assert r"'a\nb'" in refused(tmp_path, head(0, 1, text("a\nb") + rest))
+
+
 @pytest.mark.kills("gguf-key-unique/removed")
 def test_a_key_that_appears_twice(tmp_path: Path) -> None:
     assert "key 'k' appears twice" in refused(tmp_path, head(0, 2, key_bytes(("k", U32, 1)) * 2))

@@ -162,7 +162,7 @@ def test_two_equal_tokens_are_refused(tmp_path: Path) -> None:
         (("tokenizer.ggml.merges", ARRAY, (STRING, ["ab"])), "entry 0 is 'ab'"),
         (("tokenizer.ggml.merges", ARRAY, (STRING, ["a b"])), "entry 0 is 'a b': not two tokens that make a third"),
         (("tokenizer.ggml.merges", ARRAY, (STRING, ["a b c"])), "entry 0"),
-        (("tokenizer.ggml.eos_token_id", U32, 97), "eos_token_id is 97; there are 97 tokens"),
+        (("tokenizer.ggml.eos_token_id", U32, 97), "eos_token_id is '97'; there are 97 tokens"),
         (("tokenizer.ggml.add_bos_token", U32, 1), "add_bos_token must be true or false"),
         (("tokenizer.chat_template", U32, 1), "chat_template must be a string"),
     ],

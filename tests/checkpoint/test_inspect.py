@@ -74,7 +74,7 @@ def test_the_four_combinations_of_the_window_gates(
 
 def test_unused_tensors_defaults_and_tying_are_printed(tmp_path: Path) -> None:
     config = tiny_config(tie_word_embeddings=None, rope_theta=None)
-    extra = {f"extra.{number:02d}": np.ones(1, np.float32) for number in range(14)}
+    extra: dict[str, Any] = {f"extra.{number:02d}": np.ones(1, np.float32) for number in range(14)}
     write_folder(tmp_path, config, tiny_tensors(config, head=False) | extra)
     text = describe(load_model(tmp_path))
     assert lines(text, "unused")[0].startswith("extra.00, extra.01")
@@ -82,6 +82,12 @@ def test_unused_tensors_defaults_and_tying_are_printed(tmp_path: Path) -> None:
     assert lines(text, "embeddings") == ["tied to the head"]
     assert "rope_theta is absent: 10000 is assumed" in lines(text, "note")
     assert any("tie_word_embeddings is absent" in note for note in lines(text, "note"))
+
+
+def test_a_tensor_name_cannot_break_the_text_into_lines(tmp_path: Path) -> None:
+    config = tiny_config()
+    write_folder(tmp_path, config, tiny_tensors(config) | {"a\nnote  all is well": np.ones(1, np.float32)})
+    assert lines(describe(load_model(tmp_path)), "unused") == [r"'a\nnote  all is well'"]
 
 
 def test_built_in_models_describe_themselves() -> None:

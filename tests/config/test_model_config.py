@@ -168,6 +168,16 @@ def test_neutral_values_of_such_keys_pass_and_unknown_keys_are_told() -> None:
     assert config.notes == ("keys not read: my_own_key, other",)
 
 
+def test_foreign_text_cannot_break_a_message_into_lines() -> None:
+    assert read(**{"a\nb": 1}).notes == (r"keys not read: 'a\nb'",)
+    scaling = {"rope_type": "linear", "factor": 2.0, "x\ry": 1}
+    assert read(rope_scaling=scaling).notes == (r"rope settings not used: 'x\ry'",)
+    for changes in ({"model_type": "a\nb"}, {"quantization_config": "a\nb"}, {"torch_dtype": "a\nb"}):
+        with pytest.raises(ConfigError) as told:
+            read(**changes)
+        assert "\n" not in str(told.value)
+
+
 @pytest.mark.parametrize("key", ["vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, "32", True, [32], 10**12, 10**500])
 def test_sizes_must_be_whole_numbers_in_range(key: str, value: Any) -> None:

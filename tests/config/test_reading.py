@@ -73,7 +73,9 @@ def test_an_integer_of_many_digits_is_refused_or_read_but_never_slow() -> None:
 
 
 @pytest.mark.kills("plain-name/removed")
-@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "sub/file", "", ".", "..", "a\\b", "a\0b", "x" * 300])
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc/hostname", "sub/file", "", ".", "..", "a\\b", "a\0b", "a\nb", "x" * 300]
+)
 def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model"
     (folder / "sub").mkdir(parents=True)

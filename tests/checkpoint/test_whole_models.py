@@ -1,0 +1,57 @@
+"""Loaded models through the engine: a GGUF file answers as the same weights in a directory do, bit for bit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from teachkv import LLM
+from tests.gguf_toys import QUANTISED, tiny_gguf
+from tests.toys import FAMILIES, write_folder
+
+PROMPT = [0, 42, 75, 2, 60, 61, 62, 5, 9, 33]
+
+
+def logits(place: Path) -> Any:
+    with LLM(str(place)) as llm:
+        return llm.forward(PROMPT)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dtype", QUANTISED)
+def test_gguf_logits_equal_those_of_a_directory(tmp_path: Path, family: str, dtype: str) -> None:
+    changes = {"sliding_window": 4} if family == "mistral" else {}
+    raw, config, tensors = tiny_gguf(family, dtype, num_hidden_layers=1, **changes)
+    (tmp_path / "m.gguf").write_bytes(raw)
+    write_folder(tmp_path / "hf", config, tensors)
+    found = logits(tmp_path / "m.gguf")
+    assert np.array_equal(found, logits(tmp_path / "hf"))
+    assert found.std() > 0.1  # a model that says nothing would agree with anything
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16"])
+def test_16_bit_directories_answer_as_their_float32_values_do(tmp_path: Path, dtype: str) -> None:
+    from teachkv.checkpoint import load_model
+    from tests.toys import tiny_config, tiny_tensors
+
+    config = tiny_config("qwen3")
+    write_folder(tmp_path / "narrow", config, tiny_tensors(config), dtype=dtype)
+    narrow = load_model(tmp_path / "narrow").weights
+    wide = {name: tensor.astype(np.float16).astype(np.float32) for name, tensor in tiny_tensors(config).items()}
+    if dtype == "BF16":
+        wide = {
+            name: (tensor.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+            for name, tensor in tiny_tensors(config).items()
+        }
+    write_folder(tmp_path / "wide", config, wide)
+    assert np.array_equal(narrow.embed, wide["model.embed_tokens.weight"])
+    assert np.array_equal(logits(tmp_path / "narrow"), logits(tmp_path / "wide"))
+
+
+def test_a_gguf_file_generates_text(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(tiny_gguf("llama", "Q8_0")[0])
+    with LLM(str(tmp_path / "m.gguf")) as llm:
+        (answer,) = llm.generate(["Hello there"])
+    assert answer.outputs[0].token_ids
+    assert answer.outputs[0].finish_reason in ("length", "stop")
