@@ -7,6 +7,9 @@
 
 Ring layers refuse raggedness, so their cohorts have one length and nothing is ever aligned in them: each row keeps
 its own ring, with its own end, and a full ring moves its last w columns to the front. That is the whole of it.
+
+A sequence that sits out a step is parked in its row, uncopied. A cohort whose rows have become equally long keeps its
+dead prefix until the next compaction: giving it up at once would cost every row.
 """
 
 from __future__ import annotations

@@ -46,6 +46,14 @@ class Move:
     length: int
 
 
+@dataclass(frozen=True)
+class MoveTable:
+    """Moves on the device: five arrays of one length, and how many columns they move in all."""
+
+    columns: int
+    lines: tuple[Array, ...]
+
+
 class Memory:
     """Makes, moves and poisons buffers. Counts the bytes that moves touch, so that a claim about cost can be a test.
 
@@ -74,17 +82,19 @@ class Memory:
         if self.poison and start < stop:
             buffer[row, :, start:stop] = np.nan
 
-    def move(self, src: Array, dst: Array, moves: Sequence[Move]) -> None:
-        """One kv_align of all `moves` from src [Rs, G, Cs, D] to dst [Rd, G, Cd, D]; overlap within a row is safe."""
-        moves = [move for move in moves if move.length > 0]
-        if not moves:
-            return
-        table = np.array(
-            [(m.src_row, m.src_col, m.dst_row, m.dst_col, m.length) for m in moves], dtype=np.int32
-        ).T.copy()
-        src_row, src_col, dst_row, dst_col, length = (self.xp.asarray(line) for line in table)
-        self.ops.kv_align(src, src_row, src_col, dst, dst_row, dst_col, length)
-        self.moved_bytes += int(table[4].sum()) * dst.shape[1] * dst.shape[3] * dst.dtype.itemsize
+    def table(self, moves: Sequence[Move]) -> MoveTable:
+        """The moves as kv_align takes them, made once for all layers. Empty runs are left out."""
+        rows = [(m.src_row, m.src_col, m.dst_row, m.dst_col, m.length) for m in moves if m.length > 0]
+        lines = np.array(rows, dtype=np.int32).reshape(len(rows), 5).T.copy()
+        return MoveTable(int(lines[4].sum()), tuple(self.xp.asarray(line) for line in lines))
+
+    def move(self, src: Array, dst: Array, moves: MoveTable | Sequence[Move]) -> None:
+        """One kv_align from src [Rs, G, Cs, D] to dst [Rd, G, Cd, D]; overlap within a row is safe."""
+        table = moves if isinstance(moves, MoveTable) else self.table(moves)
+        if table.columns:
+            src_row, src_col, dst_row, dst_col, length = table.lines
+            self.ops.kv_align(src, src_row, src_col, dst, dst_row, dst_col, length)
+            self.moved_bytes += table.columns * dst.shape[1] * dst.shape[3] * dst.dtype.itemsize
 
     def strip(self, buffer: Array, row: int, start: int, stop: int) -> Array:
         """An owned copy [G, stop-start, D] of a live run."""

@@ -65,9 +65,10 @@ class RowBuffers:
 
     def adopt(self, made: Arrays, rows: int, columns: int, moves: Mapping[int | None, Sequence[Move]]) -> None:
         """Copy what stays into the prepared buffers, by kind of layer, and use them from now on."""
+        tables = {kind: self.memory.table(of_kind) for kind, of_kind in moves.items()}
         for layer in self.layers:
             for source, target in zip(self.arrays[layer], made[layer], strict=True):
-                self.memory.move(source, target, moves.get(self.spec.rings[layer], ()))
+                self.memory.move(source, target, tables[self.spec.rings[layer]])
         self.memory.held_bytes -= self.nbytes()
         self.arrays, self.rows, self.columns = made, rows, columns
         self.memory.held_bytes += self.nbytes()
@@ -80,11 +81,12 @@ class RowBuffers:
 
     def move(self, kind: int | None, moves: Sequence[Move], source: RowBuffers | None = None) -> None:
         """Copy runs within these buffers, or from `source`, in all layers of a kind; what a shift vacates dies."""
+        table = self.memory.table(moves)
         for layer in self.layers:
             if self.spec.rings[layer] == kind:
                 origin = self.arrays if source is None else source.arrays
                 for from_buffer, to_buffer in zip(origin[layer], self.arrays[layer], strict=True):
-                    self.memory.move(from_buffer, to_buffer, moves)
+                    self.memory.move(from_buffer, to_buffer, table)
                     if source is None:
                         self._kill_vacated(to_buffer, moves)
 

@@ -254,3 +254,45 @@ def test_misuse_is_named(cache: Make) -> None:
         c.truncate(1, 2)
     with pytest.raises(GeometryError, match="cannot keep"):
         c.close(view, [1, 2])
+
+
+@pytest.mark.parametrize("total", [3, 4, 5, 8, 9])
+def test_a_prompt_around_its_window_splits_anywhere(cache: Make, total: int) -> None:
+    """Window 4, every chunk size, a ring beside a full layer (mistral.rs#246, llama.cpp#18727)."""
+    rings = (4, None)
+    for chunk in range(1, total + 1):
+        c, done = cache(rings=rings), 0
+        c.add(1)
+        while done < total:
+            prefill(c, [1], [min(chunk, total - done)])
+            done = c.length(1)
+        check_live(c, 1, total, rings)
+        for _ in range(5):
+            decode(c, [1])
+        check_live(c, 1, total + 5, rings)
+
+
+@pytest.mark.parametrize("late", range(11))
+def test_rows_with_wrapped_rings_merge_when_they_are_equally_long(cache: Make, late: int) -> None:
+    """Window 4; a row joins after `late` steps of the other, however often either ring went round (mlx-lm#983)."""
+    rings = (4, None)
+    c = started(cache(rings=rings), {1: 3})
+    for _ in range(late):
+        decode(c, [1])
+    started(c, {2: 3 + late})
+    for _ in range(5):
+        decode(c, [2, 1])
+    for request_id in (1, 2):
+        check_live(c, request_id, 8 + late, rings)
+
+
+def test_a_row_that_left_its_cohort_is_as_it_was_and_comes_back(cache: Make) -> None:
+    """What the bucketed policy does all the time: two cohorts take turns."""
+    c = started(cache(), {1: 6, 2: 6, 3: 9})
+    for _ in range(4):
+        decode(c, [1, 2])
+        decode(c, [3])
+    for request_id, length in ((1, 10), (2, 10), (3, 13)):
+        check_live(c, request_id, length, (None, None))
+    view = decode(c, [3, 1, 2])
+    assert view.positions.tolist() == [13, 10, 10]
