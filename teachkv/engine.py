@@ -46,7 +46,8 @@ class Engine:
             progress += self.run(work) if plan.ids else []
         except PlanRefused as refusal:
             work.refused = str(refusal)
-            progress += [self.roster.fail(self.roster.sequences[id], refusal) for id in self.scheduler.refused(plan)]
+            hopeless = self.scheduler.refused(plan, work.opening)
+            progress += [self.roster.fail(self.roster.sequences[id], refusal) for id in hopeless]
         except MemoryError:
             work.refused = "out of memory"
             progress += self.roster.give_way()

@@ -32,7 +32,7 @@ class EngineOptions:
     invariance: True = bit-equal results in any batch; "required" = an error where the machine cannot; False = faster.
     speculative_tokens: drafts per step from prompt lookup; 0 = off.
     seed: the engine's own seed, for requests that bring none; None = random, and printed.
-    poison: fill memory that nobody may read with NaN (tests and lessons).
+    poison: fill memory that nobody may read with NaN; None = as the variable TEACHKV_POISON says (the tests set it).
     """
 
     max_num_seqs: int = 128
@@ -52,7 +52,7 @@ class EngineOptions:
     invariance: bool | Literal["required"] = True
     speculative_tokens: int = 0
     seed: int | None = None
-    poison: bool = False
+    poison: bool | None = None
 
     def __post_init__(self) -> None:
         self._one_of("policy", POLICIES)

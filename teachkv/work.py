@@ -22,6 +22,11 @@ class Work:
     refused: str | None = None
 
     @property
+    def opening(self) -> Kind:
+        """The part whose cache view comes next: the one to blame if it is refused."""
+        return "decode" if self.chunks["decode"] and "decode" not in self.views else "prefill"
+
+    @property
     def has_drafts(self) -> bool:
         return any(chunk.drafts for chunk in self.chunks["decode"])
 
