@@ -17,9 +17,23 @@ MAX_CHARS = 8 << 20  # a context of a million tokens has about half of that
 MAX_ITEMS = 1 << 18
 MAX_BITS = 1 << 14
 SMALL = 64
-# Filters and string methods whose result can be much longer than their input, through a number they are given.
-GROWS_BY_NUMBER = frozenset(
-    ["center", "ljust", "rjust", "zfill", "expandtabs", "indent", "to_bytes", "tojson", "wordwrap"]
+# Filters and string methods whose result can be much longer than their input, through what else they are given.
+GROWS = frozenset(
+    [
+        "batch",
+        "center",
+        "expandtabs",
+        "indent",
+        "ljust",
+        "rjust",
+        "round",
+        "slice",
+        "to_bytes",
+        "tojson",
+        "urlize",
+        "wordwrap",
+        "zfill",
+    ]
 )
 
 
@@ -53,19 +67,26 @@ class Budget:
         """
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
             raise LimitReached(f"made a number of more than {MAX_BITS} bits")
-        left, items, stack = self.chars, MAX_ITEMS, [value]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, str):
-                left -= len(part)
-            elif isinstance(part, Mapping):
-                stack += [*part.keys(), *part.values()]
-            elif isinstance(part, (list, tuple)):
-                stack += part
-            items -= 1
-            if left < 0 or items < 0 or len(stack) > MAX_ITEMS:
-                raise LimitReached(f"made a value of more than {self.chars if left < 0 else MAX_ITEMS} parts")
+        if weight(value, self.chars) > self.chars:
+            raise LimitReached(f"made a value of more than {self.chars} characters or {MAX_ITEMS} parts")
         return value
+
+
+def weight(value: Any, most: int = MAX_CHARS) -> int:
+    """Characters and parts of a value, nested ones counted as often as they would be written; stops beyond `most`."""
+    total, items, stack = 0, 0, [value]
+    while stack and total <= most:
+        part = stack.pop()
+        items += 1
+        if isinstance(part, str):
+            total += len(part)
+        elif isinstance(part, Mapping):
+            stack += [*part.keys(), *part.values()]
+        elif isinstance(part, (list, tuple)):
+            stack += part
+        if items > MAX_ITEMS or len(stack) > MAX_ITEMS:
+            return most + 1
+    return total + items
 
 
 def refuse_growth(operator: str, left: Any, right: Any) -> None:
@@ -109,25 +130,34 @@ def check_method(method: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 def check_call(name: str, value: Any, args: Sequence[Any]) -> None:
     """`value` is what is worked on; args what the filter or method was given."""
     length = len(value) if hasattr(value, "__len__") else 1
-    numbers = [arg for arg in args if isinstance(arg, int) and arg > SMALL]
     texts = [arg for arg in args if isinstance(arg, str)]
-    if name in GROWS_BY_NUMBER and any(number * (length + 1) > MAX_CHARS for number in numbers):
-        raise LimitReached(f"{name}: {max(numbers)} is too large")
-    if name in GROWS_BY_NUMBER and any(len(text) > SMALL for text in texts) and length > SMALL:
-        raise LimitReached(f"{name}: the text to insert is too long")
+    if name in GROWS:
+        _check_grown(name, length, args)
     if name == "replace" and len(texts) >= 2 and str(value).count(texts[0]) * len(texts[1]) > MAX_CHARS:
         raise LimitReached("replace: the result would be too long")
     if name == "join" and isinstance(value, list):
         glue = len(texts[0]) if texts else 0
-        if sum(len(item) if isinstance(item, str) else 1 for item in value) + glue * length > MAX_CHARS:
+        if weight(value) + glue * length > MAX_CHARS:
             raise LimitReached("join: the result would be too long")
     if name in ("format", "format_map") and isinstance(value, str):
         _check_format(value, args)
 
 
+def _check_grown(name: str, length: int, args: Sequence[Any]) -> None:
+    large = max((arg for arg in args if isinstance(arg, int)), default=0)
+    if large > SMALL and large * (length + 1) > MAX_ITEMS:
+        raise LimitReached(f"{name}: {large} is too large")
+    if weight(list(args)) > SMALL and (length > SMALL or name == "tojson"):
+        raise LimitReached(f"{name}: the text to insert is too long")
+
+
 def _check_format(pattern: str, args: Sequence[Any]) -> None:
-    """Widths are numbers in the pattern (`%9999999d`, `{:9999999}`), or arguments (`%*d`, `{:{}}`)."""
-    wide = re.search(r"\d{5}", pattern) and re.search(r"[%{][^%{]*\d{5}", pattern)
-    given = ("*" in pattern or re.search(r":[^}]*{", pattern)) and any(isinstance(a, int) and a > 9999 for a in args)
+    """Widths are numbers in the pattern (`%9999999d`, `{:9999999}`) or arguments (`%*d`, `{:{}}`); and fields
+    repeat.
+    """
+    wide = re.search(r"[%{][^%{]*\d{5}", pattern)
+    given = ("*" in pattern or re.search(r"{[^{}]*{", pattern)) and any(isinstance(a, int) and a > 9999 for a in args)
     if wide or given:
         raise LimitReached("format: a width of more than four digits")
+    if (pattern.count("%") + pattern.count("{")) * weight(list(args)) > MAX_CHARS:
+        raise LimitReached("format: the result would be too long")

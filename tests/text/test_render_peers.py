@@ -62,3 +62,26 @@ def test_most_pairs_render_at_all():
     assert len(STYLES) >= 20
     assert len(CONVERSATIONS) == 8
     assert rendered >= 130
+
+
+@pytest.mark.parametrize("case", CONVERSATIONS)
+@pytest.mark.parametrize(
+    "style", ["chatml", "strict_alternation", "turns_with_model_role", "tools_in_system", "documents"]
+)
+def test_ids_equal_the_reference_where_nobody_spells_control_tokens(style, case):
+    from toy_text import byte_level, ours
+    from transformers import PreTrainedTokenizerFast
+
+    inner = byte_level(specials=["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>"])
+    theirs = PreTrainedTokenizerFast(tokenizer_object=inner, **NAMED, chat_template=STYLES[style])
+    conversation = CONVERSATIONS[case]
+    more = {"tools": conversation.get("tools"), "documents": conversation.get("documents")}
+    try:
+        wanted = theirs.apply_chat_template(
+            conversation["messages"], add_generation_prompt=True, return_dict=False, **more
+        )
+    except Exception:
+        with pytest.raises(TemplateError):
+            ours(inner, ChatTemplate(STYLES[style]), **NAMED).chat_ids(conversation["messages"], **more)
+        return
+    assert ours(inner, ChatTemplate(STYLES[style]), **NAMED).chat_ids(conversation["messages"], **more) == wanted
