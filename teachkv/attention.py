@@ -25,14 +25,14 @@ def attend(ops: Ops, kind: Kind, q: Array, layer: LayerView, cu_seqlens: IntArra
     """
     kernel = ops.attention_decode_ragged if kind == "decode" else ops.attention_prefill
     where = layer.geometry
-    # guard[dispatch]: the parent's fast path had no mask argument, and the mask was dropped there
-    # mutant[dispatch/drops-bias]:
-    #   - if mask_must_be_applied_as_bias(mask):
-    #   + if False:
     if mask_must_be_applied_as_bias(mask):
         assert isinstance(mask, ExplicitBias)
         if not ops.takes_bias:
             raise UnsupportedMask(f"backend {ops.backend!r} takes no attention bias; use the reference backend for it")
+        # guard[dispatch]: the parent's fast path had no mask argument, and the mask was dropped there
+        # mutant[dispatch/drops-bias]:
+        #   - return kernel(q, layer.k, layer.v, cu_seqlens, where.row, where.end, scale=scale, bias=mask.array)
+        #   + return kernel(q, layer.k, layer.v, cu_seqlens, where.row, where.end, scale=scale)
         return kernel(q, layer.k, layer.v, cu_seqlens, where.row, where.end, scale=scale, bias=mask.array)
     if isinstance(mask, CausalByKernel):
         pad, window = mask.lead_pad, mask.window

@@ -65,6 +65,10 @@ def attention(
             scores_bias = None
             if bias is not None:
                 scores_bias = bias[b, 0, i - first_token, : column + 1]
+                # guard[fully-masked]: a query whose keys are all hidden gives zeros, not the mean of hidden values
+                # mutant[fully-masked/finite-fill]:
+                #   - seen = seen[scores_bias[seen] != -np.inf]
+                #   + scores_bias = np.maximum(scores_bias, np.float32(-1e30))
                 seen = seen[scores_bias[seen] != -np.inf]
             out[i] = attend(q[i], k_cache[row[b]], v_cache[row[b]], seen, pad, scale, scores_bias)
     return out
