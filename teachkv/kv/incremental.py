@@ -36,7 +36,8 @@ class IncrementalBatchCache(CacheBase):
     """A `BatchCache` in place.
 
     rows    allocate that many rows of the maximum width at once and never move them (devices); None: grow
-    budget  bytes within which growing buffers may take more than is needed now, so that they grow less often
+    budget  while half of these bytes suffice, growing buffers take more than is needed now, so that they grow less
+            often; None: no bound, 0: never more than is needed
     """
 
     def __init__(

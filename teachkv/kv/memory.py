@@ -60,8 +60,8 @@ class Memory:
     With poison on, every column that no token was written to holds NaN, and a column that dies is filled with NaN
     again: whoever reads it by mistake cannot get a plausible answer.
 
-    `held_bytes` is what row buffers hold now. They grow by doubling while that stays within `budget` bytes, else (and
-    without a budget) by what is needed; what is needed is the caller's promise, not looked at here.
+    `held_bytes` is what row buffers hold now. They grow by doubling while that stays within half of `budget` bytes
+    (None: always), else by what is needed; that what is needed fits is the caller's promise, not looked at here.
     """
 
     def __init__(self, ops: MemoryOps, *, poison: bool | None = None, budget: int | None = None) -> None:

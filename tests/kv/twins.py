@@ -26,7 +26,7 @@ class History:
         self.caches: list[Any] = [
             RebuildBatchCache(shape, OPS, poison=True),
             RebuildBatchCache(shape, OPS, strip="eager", poison=True),
-            IncrementalBatchCache(shape, OPS, poison=True),
+            IncrementalBatchCache(shape, OPS, budget=0, poison=True),
             IncrementalBatchCache(shape, OPS, rows=RESIDENT, poison=True),
             IncrementalBatchCache(shape, OPS, budget=BUDGET, poison=True),
         ]
