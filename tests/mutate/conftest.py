@@ -12,7 +12,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from mutate_nested import run_nested
+
+from tests.mutate.nested import run_nested
 
 collect_ignore = ["foreign"]
 ROOT = Path(__file__).resolve().parents[2]

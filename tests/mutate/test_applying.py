@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.mutate.ground_truth import compare
+
 RAN = "ran before the fork"
 WAYS = {
     # name: (definition, tests expression true without the mutant, how)
@@ -71,7 +73,9 @@ def done(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
         "@pytest.mark.kills('late/m')\ndef test_late():\n    from toy.late import late\n    assert late(1) == 2\n"
     )
     project.write("tests/test_toy.py", "\n".join(lines))
-    return project.mutate()
+    done = project.mutate()
+    done.root = project.root
+    return done
 
 
 NEXT = """
@@ -93,3 +97,12 @@ def test_everything_is_killed_and_the_controls_hold(done: Any) -> None:
 def test_it_is_applied_in_place_exactly_where_that_is_sound(done: Any, name: str) -> None:
     assert done.verdict(f"{name}/m") == "killed"
     assert done.result(f"{name}/m")["how"] == (WAYS[name][2] if name in WAYS else "hot")
+
+
+def test_patching_the_disk_and_running_plain_pytest_says_the_same(done: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p teachkv.mutate.plugin")  # for the `kills` marker
+    assert len(done.report["results"]) == len(WAYS) + 1
+    assert compare(done.root, done.report) == []
+    wrong = {**done.report, "results": [{**done.report["results"][0], "verdict": "survived"}]}
+    assert len(compare(done.root, wrong)) == 1

@@ -1,0 +1,115 @@
+"""Checks verdicts the slow, plain way: patch the source on disk, run a fresh pytest on the same tests, compare.
+
+    pytest --mutate --mutate-report=json:report.json
+    python tests/mutate/ground_truth.py report.json
+
+Nothing of the plugin takes part: each mutant gets a copy of the project without any `.pyc`, the lines of the report
+are replaced in it, and a few lines of its own tell how each test ended. Prints every verdict that differs; exit code 1
+if one does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+RECORDER = """
+import json, pytest
+
+seen = []
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed:
+        kind = call.excinfo.type if call.excinfo else AssertionError
+        own = issubclass(kind, (AssertionError, pytest.fail.Exception))
+        seen.append("setup" if report.when != "call" else "assertion" if own else "raise")
+    elif report.when == "call" or report.skipped:
+        seen.append(report.outcome)
+
+def pytest_sessionfinish(session, exitstatus):
+    with open("truth.json", "w") as file:
+        json.dump([int(exitstatus), seen], file)
+"""
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "site", "*.egg-info")
+
+
+def patched(root: Path, folder: Path, result: dict[str, Any]) -> Path:
+    """A copy of the project in which the mutant is on disk."""
+    copy = folder / "project"
+    shutil.copytree(root, copy, ignore=LEFT_OUT)
+    file = copy / result["path"]
+    lines = file.read_text(encoding="utf-8").splitlines()
+    first = lines[result["first"] - 1]
+    margin = first[: len(first) - len(first.lstrip())]
+    new = result["replacement"].splitlines()
+    base = min((len(line) - len(line.lstrip()) for line in new if line.strip()), default=0)
+    lines[result["first"] - 1 : result["last"]] = [margin + line[base:] for line in new]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (copy / "truth_recorder.py").write_text(RECORDER)
+    return copy
+
+
+def truth(root: Path, result: dict[str, Any], timeout: float) -> str:
+    """The verdict of a fresh pytest on the patched copy."""
+    with tempfile.TemporaryDirectory() as name:
+        copy = patched(root, Path(name), result)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "truth_recorder", "-p", "no:cacheprovider"]
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
+        try:
+            command += ["--", *result["tests"]]
+            subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            return "timeout"
+        record = copy / "truth.json"
+        if not record.exists():
+            return "crash"
+        code, seen = json.loads(record.read_text())
+    if code in (2, 4) and not seen:
+        return "collect-error"
+    for outcome, verdict in (("assertion", "killed"), ("raise", "killed(raise)"), ("setup", "setup-error")):
+        if outcome in seen:
+            return verdict
+    return "unexercised" if set(seen) <= {"skipped"} else "survived"
+
+
+def expected(result: dict[str, Any]) -> str:
+    return "killed" if result["verdict"] == "decoy-killed" else str(result["verdict"])
+
+
+def compare(root: Path, report: dict[str, Any], jobs: int = 2, timeout: float = 120.0) -> list[str]:
+    """One line per mutant whose verdict differs from the plain one. Mutants that ran no test are passed over."""
+    results = [result for result in report["results"] if result["tests"]]
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(pool.map(lambda result: truth(root, result, timeout), results))
+    return [
+        f"{result['id']}: the plugin says {expected(result)}, plain pytest says {verdict}"
+        for result, verdict in zip(results, found, strict=True)
+        if verdict != expected(result)
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("report", type=Path)
+    parser.add_argument("--root", type=Path, default=Path.cwd())
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    report = json.loads(options.report.read_text())
+    different = compare(options.root, report, options.jobs)
+    print("\n".join([*different, f"{len(report['results'])} verdicts compared, {len(different)} differ"]))
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
