@@ -47,8 +47,9 @@ def attention(
     """q [T, H, D], caches [R, G, C, D], cu_seqlens [B+1], row, end, lead_pad [B], bias [B, 1, n, C'] -> [T, H, D].
 
     Token i of row b is query i - cu[b] of its n_b, at column end[b] - n_b + (i - cu[b]). It sees column j iff
-    max(lead_pad, 0, column + 1 - window) <= j <= column. Whatever it does not see is not read. A bias is added to the
-    scaled scores; where it is -inf the column is not seen. A query that sees nothing, and row -1, give zeros.
+    max(lead_pad, 0, column + 1 - window) <= j <= column. Whatever it does not see is not read. A bias takes the place of
+    causality: it is added to the scaled scores of all columns before end[b], and those where it is -inf are not seen. A
+    query that sees nothing, and row -1, give zeros.
     """
     out = np.zeros_like(q)
     for b in np.flatnonzero(row >= 0):
@@ -61,10 +62,11 @@ def attention(
             #   - oldest = 0 if window is None else column + 1 - window
             #   + oldest = 0 if window is None else column - window
             oldest = 0 if window is None else column + 1 - window
-            seen = np.arange(max(pad, oldest, 0), column + 1)
+            stop = column + 1 if bias is None else min(int(end[b]), bias.shape[3])
+            seen = np.arange(max(pad, oldest, 0), stop)
             scores_bias = None
             if bias is not None:
-                scores_bias = bias[b, 0, i - first_token, : column + 1]
+                scores_bias = bias[b, 0, i - first_token]
                 # guard[fully-masked]: a query whose keys are all hidden gives zeros, not the mean of hidden values
                 # mutant[fully-masked/finite-fill]:
                 #   - seen = seen[scores_bias[seen] != -np.inf]
