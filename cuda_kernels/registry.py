@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cuda_kernels.common import signatures as sig
+from cuda_kernels.common.device import array_module
 from cuda_kernels.errors import KernelUnavailable
 
 OPS = (
@@ -117,6 +118,6 @@ def _device(backend: str) -> Ops:
     chosen = dict.fromkeys(OPS, backend)
     if backend == "auto":
         chosen = {op: "numba" if op in NUMBA_UNDER_AUTO else "raw" for op in OPS}
+    xp, where = array_module(backend)
     callables = {op: get(op, telling) for op, telling in chosen.items()}
-    xp = importlib.import_module("cuda_kernels.common.device").array_module(backend)
-    return Ops(**callables, xp=xp, backend=backend, takes_bias=False, tellings=chosen, notes=())
+    return Ops(**callables, xp=xp, backend=backend, takes_bias=False, tellings=chosen, notes=(where,))

@@ -2,12 +2,13 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cuda_kernels.common.device import gpu
 from cuda_kernels.errors import KernelUnavailable, NotInvariant
 from cuda_kernels.registry import Ops, make_ops
 from teachkv.checkpoint import LoadedModel
@@ -18,10 +19,11 @@ from teachkv.finish import Limits
 from teachkv.kv import BatchCache, CacheSpec, IncrementalBatchCache, RebuildBatchCache
 from teachkv.model import Model, Part
 from teachkv.observe import Observer
-from teachkv.options import EngineOptions
+from teachkv.options import DTYPES, EngineOptions
 from teachkv.prefix import PrefixCache, model_fingerprint
 from teachkv.reuse import Reuse
 from teachkv.roster import Roster
+from teachkv.sample.sampler import to_host
 from teachkv.schedule import Scheduler
 from teachkv.text import AnyTokenizer, load_tokenizer
 
@@ -67,7 +69,7 @@ class Assembly:
             cache.close(view)
         finally:
             cache.drop(FORWARD_ID)
-        return logits
+        return to_host(model.ops, logits)
 
     def stats(self) -> dict[str, Any]:
         """Plain data, taken from the running engine, never from what was asked for."""
@@ -93,7 +95,8 @@ def assemble(
     ops = build_ops(config, loaded, options)
     tokenizer = load_tokenizer(loaded.tokenizer_source, loaded.template_source)
     limits = Limits(context(config, options), frozenset((*config.eos_ids, *tokenizer.eos_ids)))
-    cache = build_cache(config, options, ops, limits.max_model_len)
+    dtype = choose_dtype(config, options, ops)
+    cache = build_cache(config, options, ops, limits.max_model_len, dtype)
     scheduler = build_scheduler(options, cache)
     reuse = None
     if options.enable_prefix_caching:
@@ -105,7 +108,8 @@ def assemble(
             "speculative_tokens needs rows of different length: use window_cache='masked', or set it to 0"
         )
     roster = Roster(cache, scheduler, reuse, limits)
-    engine = Engine(Model(config, loaded.weights, ops), roster, observer, options.speculative_tokens)
+    weights = loaded.weights.placed(ops.xp, dtype)
+    engine = Engine(Model(config, weights, ops), roster, observer, options.speculative_tokens)
     seed = options.seed if options.seed is not None else secrets.randbits(63)
     assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits))
     if log is not None:
@@ -114,12 +118,15 @@ def assemble(
 
 
 def build_ops(config: ModelConfig, loaded: LoadedModel, options: EngineOptions) -> Ops:
-    backend = "reference" if options.backend == "auto" else options.backend
+    present, why = gpu()
+    backend = options.backend if options.backend != "auto" or present else "reference"
     shapes = {array.shape for _, array in loaded.weights.named() if array.ndim == 2}
     try:
-        return make_ops(backend, invariance=options.invariance, shapes=sorted(shapes))
+        ops = make_ops(backend, invariance=options.invariance, shapes=sorted(shapes))
     except (KernelUnavailable, NotInvariant) as error:
         raise BackendError(f"backend {backend!r}: {error}") from error
+    chosen = f"chosen by 'auto': {why}" if options.backend == "auto" else "asked for"
+    return replace(ops, notes=(chosen, *ops.notes))
 
 
 def context(config: ModelConfig, options: EngineOptions) -> int:
@@ -130,13 +137,25 @@ def context(config: ModelConfig, options: EngineOptions) -> int:
     return asked or config.max_position
 
 
-def build_cache(config: ModelConfig, options: EngineOptions, ops: Ops, maximum: int) -> BatchCache:
+def choose_dtype(config: ModelConfig, options: EngineOptions, ops: Ops) -> str:
+    """What weights, activations and KV are stored in. Raises OptionError where the backend has no such type."""
+    if ops.backend == "reference":
+        if options.dtype not in ("auto", "float32"):
+            raise OptionError(f"dtype {options.dtype!r}: the reference backend computes in float32")
+        return "float32"
+    if options.dtype != "auto":
+        return options.dtype
+    return config.dtype if config.dtype in DTYPES else "float32"
+
+
+def build_cache(config: ModelConfig, options: EngineOptions, ops: Ops, maximum: int, dtype: str) -> BatchCache:
     spec = CacheSpec.for_windows(
         config.windows,
         kv_heads=config.num_kv_heads,
         head_dim=config.head_dim,
         maximum=maximum,
         window_cache=options.window_cache,
+        dtype=ops.xp.dtype(dtype),
     )
     if options.effective_batch_cache() == "rebuild":
         return RebuildBatchCache(spec, ops, strip=options.strip, poison=options.poison)

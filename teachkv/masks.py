@@ -82,6 +82,9 @@ class Masker:
         # mutant[masker-window/drops-lead-pad]:
         #   - return CausalByKernel(geometry.lead_pad, window)
         #   + return CausalByKernel(None, window)
+        # mutant[masker-window/keyword]: decoy
+        #   - return CausalByKernel(geometry.lead_pad, window)
+        #   + return CausalByKernel(window=window, lead_pad=geometry.lead_pad)
         return CausalByKernel(geometry.lead_pad, window)
 
     @staticmethod

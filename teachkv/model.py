@@ -6,7 +6,7 @@ V vocabulary. Everything lies on one token axis without padding; rows of one ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,8 +16,8 @@ from cuda_kernels.registry import Ops
 from teachkv.attention import Kind, attend
 from teachkv.config import ModelConfig
 from teachkv.config.rope import Rope
-from teachkv.kv.view import Array, CacheView, Geometry, IntArray
-from teachkv.masks import ExplicitBias, Mask, Masker
+from teachkv.kv.view import Array, CacheView, Geometry, IntArray, LayerView
+from teachkv.masks import CausalByKernel, ExplicitBias, Mask, Masker
 from teachkv.weights import LayerWeights, ModelWeights
 
 
@@ -52,9 +52,10 @@ class Model:
         Writes K and V of all tokens into the caches of the parts.
         """
         ops, weights, eps = self.ops, self.weights, self.config.rms_eps
-        places = _places(parts)
+        there = ops.xp.asarray
+        places = _places(parts, there)
         cos, sin = self._angles(places)
-        x = ops.embed(tokens, weights.embed)  # [T, K]
+        x = ops.embed(there(tokens), weights.embed)  # [T, K]
         for index, layer in enumerate(weights.layers):
             h = ops.rms_norm(x, layer.input_norm, eps)
             q, k, v = self._project(h, layer)
@@ -66,9 +67,9 @@ class Model:
             x = ops.linear(h, layer.down, layer.down_bias, residual=x)
         # guard[last-token]: logits are taken where the caller says, each row's own last real token
         # mutant[last-token/last-rows]:
-        #   - x = ops.rms_norm(x[logits_at], weights.norm, eps)
+        #   - x = ops.rms_norm(x[there(logits_at)], weights.norm, eps)
         #   + x = ops.rms_norm(x[len(x) - len(logits_at) :], weights.norm, eps)
-        x = ops.rms_norm(x[logits_at], weights.norm, eps)
+        x = ops.rms_norm(x[there(logits_at)], weights.norm, eps)
         return ops.lm_head(x, weights.lm_head)
 
     def _project(self, h: Array, layer: LayerWeights) -> tuple[Array, Array, Array]:
@@ -89,12 +90,13 @@ class Model:
         """Rotate, append and attend, part by part: q [T, H, D], k and v [T, G, D] -> [T, H * D]."""
         mixed = []
         for place in places:
-            view = place.part.cache.layers[index]
-            t, where = place.tokens, view.geometry
-            rows, columns = place.rows(where), where.column
-            self.ops.rope_and_append(q[t], k[t], v[t], cos[t], sin[t], view.k, view.v, rows, columns)
-            mask = place.mask(where, self.config.windows[index])
-            mixed.append(attend(self.ops, place.part.kind, q[t], view, place.part.cu_seqlens, mask, self.scale))
+            layer = place.part.cache.layers[index]
+            t, where, cu_seqlens = place.tokens, place.where(layer.geometry), place.there(place.part.cu_seqlens)
+            view = LayerView(layer.k, layer.v, where)
+            rows = place.rows(layer.geometry)
+            self.ops.rope_and_append(q[t], k[t], v[t], cos[t], sin[t], view.k, view.v, rows, where.column)
+            mask = place.mask(layer.geometry, self.config.windows[index])
+            mixed.append(attend(self.ops, place.part.kind, q[t], view, cu_seqlens, mask, self.scale))
         joined = mixed[0] if len(mixed) == 1 else self.ops.xp.concatenate(mixed)
         return joined.reshape(len(q), -1)
 
@@ -109,12 +111,26 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A part, its slice of the token axis, and what its layers share: one mask per (geometry, window)."""
+    """A part, its slice of the token axis, and what its layers share: one mask per (geometry, window).
+
+    Geometry is made and judged on the host; `there` brings an array to where the kernels run, once per pass.
+    """
 
     part: Part
     tokens: slice
+    bring: Callable[[Array], Array]
     _masks: dict[tuple[int, int | None], Mask] = field(default_factory=dict)
     _rows: dict[int, IntArray] = field(default_factory=dict)
+    _there: dict[int, Array] = field(default_factory=dict)
+
+    def there(self, array: Array) -> Array:
+        if id(array) not in self._there:
+            self._there[id(array)] = self.bring(array)
+        return self._there[id(array)]
+
+    def where(self, geometry: Geometry) -> Geometry:
+        pads = None if geometry.lead_pad is None else self.there(geometry.lead_pad)
+        return Geometry(self.there(geometry.row), pads, self.there(geometry.end), self.there(geometry.column))
 
     def mask(self, geometry: Geometry, window: int | None) -> Mask:
         if self.part.bias is not None:
@@ -123,15 +139,18 @@ class _Place:
         if key not in self._masks:
             cu_seqlens = self.part.cu_seqlens
             if window is None:
-                self._masks[key] = Masker.causal(geometry, cu_seqlens)
+                mask = Masker.causal(geometry, cu_seqlens)
             else:
-                self._masks[key] = Masker.sliding_window_causal(geometry, cu_seqlens, window)
+                mask = Masker.sliding_window_causal(geometry, cu_seqlens, window)
+            if isinstance(mask, CausalByKernel) and mask.lead_pad is not None:
+                mask = CausalByKernel(self.there(mask.lead_pad), mask.window)
+            self._masks[key] = mask
         return self._masks[key]
 
     def rows(self, geometry: Geometry) -> IntArray:
         """The buffer row of each token [T]."""
         if id(geometry) not in self._rows:
-            self._rows[id(geometry)] = np.repeat(geometry.row, np.diff(self.part.cu_seqlens))
+            self._rows[id(geometry)] = self.bring(np.repeat(geometry.row, np.diff(self.part.cu_seqlens)))
         return self._rows[id(geometry)]
 
     def prompt_lens(self) -> IntArray | None:
@@ -139,7 +158,7 @@ class _Place:
         return None if lens is None else np.repeat(lens, np.diff(self.part.cu_seqlens))
 
 
-def _places(parts: Sequence[Part]) -> list[_Place]:
+def _places(parts: Sequence[Part], bring: Callable[[Array], Array]) -> list[_Place]:
     """Cut the token axis: part after part."""
     stops = np.cumsum([0, *(int(part.cu_seqlens[-1]) for part in parts)]).tolist()
-    return [_Place(part, slice(a, b)) for part, (a, b) in zip(parts, pairwise(stops), strict=True)]
+    return [_Place(part, slice(a, b), bring) for part, (a, b) in zip(parts, pairwise(stops), strict=True)]

@@ -10,6 +10,7 @@ from teachkv.errors import OptionError
 POLICIES = ("packed", "ragged", "bucketed")
 BATCH_CACHES = ("incremental", "rebuild")
 BACKENDS = ("auto", "reference", "numba", "raw")
+DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class EngineOptions:
     prefill_max_seqs: most prompts that come in with one step (policy "ragged"); 0 = off.
     coalesce: let the shortest bucket catch up with the next (policy "ragged").
     backend: what computes; "auto" = the fastest that this machine can run, and the path line says which.
+    dtype: of weights, activations and KV on a device; "auto" = the checkpoint's. The reference backend has float32.
     invariance: True = bit-equal results in any batch; "required" = an error where the machine cannot; False = faster.
     speculative_tokens: drafts per step from prompt lookup; 0 = off.
     seed: the engine's own seed, for requests that bring none; None = random, and printed.
@@ -49,6 +51,7 @@ class EngineOptions:
     prefill_max_seqs: int = 0
     coalesce: bool = True
     backend: Literal["auto", "reference", "numba", "raw"] = "auto"
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     invariance: bool | Literal["required"] = True
     speculative_tokens: int = 0
     seed: int | None = None
@@ -60,6 +63,7 @@ class EngineOptions:
         self._one_of("strip", ("deferred", "eager"))
         self._one_of("window_cache", ("masked", "ring"))
         self._one_of("backend", BACKENDS)
+        self._one_of("dtype", DTYPES)
         self._one_of("invariance", (True, False, "required"))
         for name in ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "kv_budget"):
             self._at_least(name, 1)

@@ -5,6 +5,7 @@ Letters: H query heads, G KV heads, D head dim, K hidden size, F intermediate si
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,21 @@ class ModelWeights:
         yield "norm", self.norm
         if not self.tied:
             yield "lm_head", self.lm_head
+
+    def placed(self, xp: Any, dtype: str) -> "ModelWeights":
+        """The same weights as arrays of `xp` (numpy or cupy) in `dtype`. Nothing is copied where nothing changes."""
+
+        def place(array: Array | None) -> Any:
+            if array is None:
+                return None
+            there = xp.asarray(array)
+            return there if str(there.dtype) == dtype else there.astype(xp.dtype(dtype))
+
+        layers = (
+            LayerWeights(**{f.name: place(getattr(layer, f.name)) for f in fields(layer)}) for layer in self.layers
+        )
+        embed = place(self.embed)
+        return ModelWeights(embed, place(self.norm), embed if self.tied else place(self.lm_head), tuple(layers))
 
     @property
     def nbytes(self) -> int:

@@ -45,7 +45,7 @@ def sample_batch(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -
     if not states:
         return []
     processed = _processed(ops, logits, states)
-    tokens = _to_host(ops, ops.sample(processed, *_settings(ops, states)))
+    tokens = to_host(ops, ops.sample(processed, *_settings(ops, states)))
     return [_finish(ops, state, int(tokens[b]), logits[b], processed[b]) for b, state in enumerate(states)]
 
 
@@ -60,7 +60,7 @@ def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> 
     #   + processed = logits
     processed = logits.copy()
     for b in changed:
-        row = np.array(_to_host(ops, logits[b]), np.float32)
+        row = np.array(to_host(ops, logits[b]), np.float32)
         states[b].process(row)
         processed[b] = ops.xp.asarray(row)
     return processed
@@ -80,10 +80,10 @@ def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...
 
 def _finish(ops: SamplingOps, state: SampleState, token: int, raw: Any, processed: Any) -> Draw:
     if token == spec.NOT_FINITE:
-        return Draw(token, error=_non_finite(state, _to_host(ops, raw)))
+        return Draw(token, error=_non_finite(state, to_host(ops, raw)))
     if state.params.logprobs is None:
         return Draw(token)
-    row = _to_host(ops, processed if state.params.logprobs_mode.startswith("processed") else raw)
+    row = to_host(ops, processed if state.params.logprobs_mode.startswith("processed") else raw)
     return Draw(token, report(reported_values(row, state.params), token, state.params.logprobs, state.decode))
 
 
@@ -116,5 +116,5 @@ def _non_finite(state: SampleState, row: NDArray[np.float32]) -> NonFiniteLogits
     return NonFiniteLogits(f"logits of generated token {state.index} hold {what}; {advice}")
 
 
-def _to_host(ops: SamplingOps, array: Any) -> NDArray[Any]:
+def to_host(ops: SamplingOps, array: Any) -> NDArray[Any]:
     return np.asarray(ops.xp.asnumpy(array) if hasattr(ops.xp, "asnumpy") else array)

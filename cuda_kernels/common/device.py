@@ -1,0 +1,44 @@
+"""Is there a GPU, and which array module do the device backends use here? Asked once, answered with a reason."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import lru_cache
+from types import ModuleType
+
+import numpy as np
+
+from cuda_kernels.errors import KernelUnavailable
+
+
+@lru_cache(maxsize=1)
+def gpu() -> tuple[bool, str]:
+    """(True, name of the device) or (False, why there is none)."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        return False, f"CuPy cannot be imported ({error}); install the extra 'cuda12' or 'cuda13'"
+    try:
+        if cupy.cuda.runtime.getDeviceCount() < 1:
+            return False, "CuPy finds no GPU"
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+    except Exception as error:  # a driver that is missing or too old has many exceptions
+        return False, f"CuPy cannot use the GPU ({error})"
+    return True, properties["name"].decode()
+
+
+def array_module(backend: str) -> tuple[ModuleType, str]:
+    """(cupy or numpy, a note for the path line). Raises KernelUnavailable where the backend cannot run at all.
+
+    Without a GPU `raw` runs its host build and `numba` its simulator, both on NumPy arrays: slow, for tiny shapes.
+    """
+    present, what = gpu()
+    if present:
+        return importlib.import_module("cupy"), what
+    if backend == "raw":
+        return np, "host build on the CPU, for tiny shapes"
+    if backend == "numba" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        return np, "Numba's simulator, for tiny shapes"
+    hint = "; without one, set NUMBA_ENABLE_CUDASIM=1 for the simulator" if backend == "numba" else ""
+    raise KernelUnavailable(f"backend {backend!r} needs a GPU: {what}{hint}")
