@@ -28,6 +28,7 @@ NEUTRAL: dict[str, Any] = {
     "rope.dimension_sections": None,
     "attention.sliding_window_pattern": None,
 }
+HARMLESS = ("vocab_size", "rope.scaling.finetuned")
 ROPE_FACTORS = "rope_freqs.weight"
 
 
@@ -38,7 +39,23 @@ def gguf_config(header: GGUFHeader, rope_divisors: tuple[float, ...] | None) -> 
 
 def config_object(header: GGUFHeader) -> dict[str, Any]:
     """The settings under the names of a v4 config.json."""
+    return read_settings(header)[0]
+
+
+def read_settings(header: GGUFHeader) -> tuple[dict[str, Any], list[str]]:
+    """(config.json object, notes on what of the file has no part in it)."""
     keys = Keys(header)
+    config = _settings(keys, header)
+    left = [key for key in keys.unread() if key not in HARMLESS]
+    shown = ", ".join(printable(key, 60) for key in left[:12])
+    notes = [f"keys not read: {shown}"] if left else []
+    templates = header.metadata.get("tokenizer.chat_templates")
+    if isinstance(templates, list):
+        notes.append(f"chat templates not used: {', '.join(printable(str(name), 40) for name in templates[:12])}")
+    return config, notes
+
+
+def _settings(keys: "Keys", header: GGUFHeader) -> dict[str, Any]:
     tensors = {tensor.name: tensor for tensor in header.tensors}
     window = keys.whole("attention.sliding_window", 0)
     config: dict[str, Any] = {
@@ -71,6 +88,7 @@ class Keys:
 
     def __init__(self, header: GGUFHeader) -> None:
         self.path, self.metadata = header.path, header.metadata
+        self.seen: set[str] = set()
         self.arch = str(self.metadata.get("general.architecture"))
         if self.arch not in ARCHITECTURES:
             known = ", ".join(ARCHITECTURES)
@@ -81,7 +99,17 @@ class Keys:
     def fail(self, key: str, message: str) -> NoReturn:
         raise ConfigError(f"{self.path}: {self.arch}.{key} {message}")
 
+    def unread(self) -> list[str]:
+        """Keys within the architecture that nothing has asked for."""
+        prefix = f"{self.arch}."
+        return sorted(
+            key.removeprefix(prefix)
+            for key in self.metadata
+            if key.startswith(prefix) and key.removeprefix(prefix) not in self.seen
+        )
+
     def get(self, key: str) -> Any:
+        self.seen.add(key)
         return self.metadata.get(f"{self.arch}.{key}")
 
     def whole(self, key: str, default: int | None = None) -> int:

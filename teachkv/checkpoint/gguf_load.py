@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teachkv.checkpoint.assemble import assemble
-from teachkv.checkpoint.gguf_config import ROPE_FACTORS, gguf_config
+from teachkv.checkpoint.gguf_config import ROPE_FACTORS, gguf_config, read_settings
 from teachkv.checkpoint.gguf_header import GGUFHeader, GGUFTensor, read_gguf_header
 from teachkv.checkpoint.gguf_tokenizer import tokenizer_files
 from teachkv.checkpoint.header import Entry
@@ -61,6 +61,7 @@ def _store(header: GGUFHeader, mapped: MappedFile, config: ModelConfig) -> Store
         where=header.path,
         tensors=tensors,
         files={header.path.name: header.path.stat().st_size},
+        notes=tuple(read_settings(header)[1]),
         readable=READABLE,
     )
 

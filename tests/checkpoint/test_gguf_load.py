@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from teachkv.checkpoint import load_model
 from teachkv.checkpoint.convert import convert
-from teachkv.checkpoint.gguf_config import config_object
+from teachkv.checkpoint.gguf_config import config_object, read_settings
 from teachkv.checkpoint.gguf_header import read_gguf_header
 from teachkv.errors import CheckpointError, ConfigError
 from teachkv.weights import ModelWeights
@@ -147,6 +147,18 @@ def test_a_missing_setting_is_named(tmp_path: Path, key: str) -> None:
 def test_settings_that_change_the_forward_pass_are_refused(tmp_path: Path, more: Any) -> None:
     with pytest.raises(ConfigError, match="models that use it are not supported"):
         load_model(with_keys(tmp_path, more))
+
+
+def test_what_the_file_holds_beyond_the_model_is_told(tmp_path: Path) -> None:
+    config = tiny_config(num_hidden_layers=1)
+    more: list[Any] = [("llama.mystery", U32, 1), ("llama.vocab_size", U32, 97)]
+    more += [("tokenizer.chat_templates", 9, (8, ["tool_use"])), ("general.name", 8, "x")]
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes([*tiny_keys(config), *more], [EMBEDDING]))
+    assert read_settings(read_gguf_header(tmp_path / "m.gguf"))[1] == [
+        "keys not read: mystery",
+        "chat templates not used: tool_use",
+    ]
+    assert load_model(write_gguf(tmp_path / "plain.gguf")).report.notes == ()
 
 
 def test_a_window_makes_a_llama_file_mistral_and_is_refused_for_qwen(tmp_path: Path) -> None:
