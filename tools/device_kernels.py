@@ -29,7 +29,7 @@ def machine() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("check", "tiny", "time"))
+    parser.add_argument("what", choices=("check", "tiny", "time", "variants"))
     parser.add_argument("--dtype", choices=tuple(checks.DTYPES), help="check: this one only")
     parser.add_argument("--out", type=Path, default=None, help="folder for the JSON record")
     options = parser.parse_args()
@@ -38,7 +38,8 @@ def main() -> int:
         checks.tiny()
         print("tiny: done")
         return 0
-    record = {"machine": machine(), options.what: checks.run(options.dtype) if options.what == "check" else timing.run()}
+    parts = {"check": lambda: checks.run(options.dtype), "time": timing.run, "variants": timing.tile_variants}
+    record = {"machine": machine(), options.what: parts[options.what]()}
     if options.out is not None:
         (options.out / f"kernels-{options.what}{'-' + options.dtype if options.dtype else ''}.json").write_text(json.dumps(record, indent=1))
     failed = record[options.what].get("failed", 0)

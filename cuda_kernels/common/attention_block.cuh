@@ -64,7 +64,9 @@ __device__ __forceinline__ void block_scores(const Queries& q, float (&s)[8][4],
         for (int c = 0; c < kAhead && c0 + c < kDimGroups; ++c) {
             const uint4 upper = q.words(c0 + c, 0), lower = q.words(c0 + c, 1);
 #pragma unroll
-            for (int j = 0; j < 8; ++j) mma_32(s[j], upper, lower, k[c][j]);
+            for (int pair = 0; pair < 2; ++pair)  // steps into the same sum are kept apart
+#pragma unroll
+                for (int j = 0; j < 8; ++j) mma_half(s[j], upper, lower, k[c][j], pair);
         }
     }
 }

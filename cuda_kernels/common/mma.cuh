@@ -28,20 +28,20 @@ __device__ __forceinline__ void mma_step(
         }
     }
 #elif TKV_DTYPE == 1 && __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a_low_g), "r"(a_low_g8), "r"(a_high_g), "r"(a_high_g8), "r"(b_low), "r"(b_high));
 #elif TKV_DTYPE == 2 && __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a_low_g), "r"(a_low_g8), "r"(a_high_g), "r"(a_high_g8), "r"(b_low), "r"(b_high));
 #endif
 }
 
-// 32 values of k: two steps from what each lane loaded in 16 bytes per row.
-__device__ __forceinline__ void mma_32(float (&c)[4], const uint4& a_g, const uint4& a_g8, const uint4& b) {
-    mma_step(c, a_g.x, a_g8.x, a_g.y, a_g8.y, b.x, b.y);
-    mma_step(c, a_g.z, a_g8.z, a_g.w, a_g8.w, b.z, b.w);
+// One of the two steps that 16-byte loads make: words 0, 1 or words 2, 3.
+__device__ __forceinline__ void mma_half(float (&c)[4], const uint4& a_g, const uint4& a_g8, const uint4& b, int pair) {
+    if (pair == 0) mma_step(c, a_g.x, a_g8.x, a_g.y, a_g8.y, b.x, b.y);
+    else mma_step(c, a_g.z, a_g8.z, a_g.w, a_g8.w, b.z, b.w);
 }
 
 // Eight elements, or zeros where there is nothing to read.

@@ -9,6 +9,11 @@ using offset_t = long long;  // every element offset is 64-bit: a KV cache passe
 template <class T>
 using global_ptr = T* __restrict__;
 
+// The same where another parameter may be the same memory. Without it the compiler may move a load past a barrier and past the
+// store that overwrites its place.
+template <class T>
+using aliased_ptr = T*;
+
 template <class T>
 using shared_array = T*;
 
@@ -43,6 +48,14 @@ __device__ __forceinline__ void async_copy16(T* to, offset_t to_at, const T* fro
 #if __CUDA_ARCH__ >= 800
     const unsigned dst = static_cast<unsigned>(__cvta_generic_to_shared(to + to_at));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(from + (valid ? from_at : 0)), "r"(valid ? 16 : 0) : "memory");
+#endif
+}
+// The same for 4 bytes: four times the instructions, for data that changes its order on the way.
+template <class T>
+__device__ __forceinline__ void async_copy4(T* to, offset_t to_at, const T* from, offset_t from_at, bool valid) {
+#if __CUDA_ARCH__ >= 800
+    const unsigned dst = static_cast<unsigned>(__cvta_generic_to_shared(to + to_at));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(from + (valid ? from_at : 0)), "r"(valid ? 4 : 0) : "memory");
 #endif
 }
 __device__ __forceinline__ void async_commit() {

@@ -34,6 +34,9 @@ using offset_t = long long;
 struct uint2 {
     unsigned x, y;
 };
+struct alignas(8) float2 {
+    float x, y;
+};
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
@@ -42,6 +45,7 @@ struct alignas(16) float4 {
 };
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 template <class To, class From>
@@ -157,6 +161,9 @@ class global_ptr {
     int array_ = 0;
 };
 
+template <class T>
+using aliased_ptr = global_ptr<T>;  // the host compiler is promised nothing either way
+
 // A piece of the block's shared memory; filled with NaN before the block starts.
 template <class T>
 class shared_array {
@@ -214,23 +221,31 @@ void vec_put(const shared_array<T>& p, offset_t at, V value) {
     std::memcpy(p.place(at, sizeof(V)), &value, sizeof value);
 }
 
-template <class T, class S>
-void async_copy16(const shared_array<T>& to, offset_t to_at, const global_ptr<S>& from, offset_t from_at, bool valid) {
-    auto* target = reinterpret_cast<unsigned char*>(to.place(to_at, 16));
+template <int kBytes, class T, class S>
+void async_copy(const shared_array<T>& to, offset_t to_at, const global_ptr<S>& from, offset_t from_at, bool valid) {
+    auto* target = reinterpret_cast<unsigned char*>(to.place(to_at, kBytes));
     const unsigned char* source = nullptr;
     if (valid) {
-        source = reinterpret_cast<const unsigned char*>(from.place(from_at, 16));
-        if (host::tracing) host::record(from.array(), from_at * static_cast<long long>(sizeof(S)), 16, false);
+        source = reinterpret_cast<const unsigned char*>(from.place(from_at, kBytes));
+        if (host::tracing) host::record(from.array(), from_at * static_cast<long long>(sizeof(S)), kBytes, false);
     }
-    host::async_push(target, source);
+    host::async_push(target, source, kBytes);
+}
+template <class T, class S>
+void async_copy16(const shared_array<T>& to, offset_t to_at, const global_ptr<S>& from, offset_t from_at, bool valid) {
+    async_copy<16>(to, to_at, from, from_at, valid);
+}
+template <class T, class S>
+void async_copy4(const shared_array<T>& to, offset_t to_at, const global_ptr<S>& from, offset_t from_at, bool valid) {
+    async_copy<4>(to, to_at, from, from_at, valid);
 }
 inline void async_commit() { host::async_commit(); }
 template <int kGroupsLeft>
 void async_wait() {
     host::AsyncCopy copy;
     while (host::async_pop(kGroupsLeft, &copy)) {
-        if (copy.from == nullptr) std::memset(copy.to, 0, 16);
-        else std::memcpy(copy.to, copy.from, 16);
+        if (copy.from == nullptr) std::memset(copy.to, 0, copy.bytes);
+        else std::memcpy(copy.to, copy.from, copy.bytes);
     }
 }
 

@@ -313,7 +313,7 @@ const unsigned char* warp_exchange(unsigned mask, const void* mine, size_t bytes
 unsigned char* shared_begin() { return shared_base; }
 long long shared_size() { return launch->shared_bytes; }
 
-void async_push(unsigned char* to, const unsigned char* from) { current->copies.push_back({to, from, current->group}); }
+void async_push(unsigned char* to, const unsigned char* from, size_t bytes) { current->copies.push_back({to, from, current->group, bytes}); }
 void async_commit() { ++current->group; }
 bool async_pop(int groups_left, AsyncCopy* copy) {
     if (current->copies.empty() || current->copies.front().group >= current->group - groups_left) return false;

@@ -52,8 +52,9 @@ struct AsyncCopy {
     unsigned char* to;
     const unsigned char* from;  // null = zero fill
     int group;
+    size_t bytes;
 };
-void async_push(unsigned char* to, const unsigned char* from);
+void async_push(unsigned char* to, const unsigned char* from, size_t bytes);
 void async_commit();
 // Takes the next copy whose group has to be complete with `groups_left` younger groups allowed; false when there is none.
 bool async_pop(int groups_left, AsyncCopy* copy);

@@ -9,8 +9,10 @@
 
 constexpr int kWords = 4;  // per thread and chunk
 
+// src and dst may be one buffer. Declared as unaliased, a load was once moved behind the barrier and read what its neighbour had
+// already overwritten: right in every plain run, wrong only under a checker that changed the timing.
 extern "C" __global__ void __launch_bounds__(TKV_THREADS) kv_align(
-    global_ptr<const Elem> src, global_ptr<const int> src_row, global_ptr<const int> src_col, global_ptr<Elem> dst, global_ptr<const int> dst_row,
+    aliased_ptr<const Elem> src, global_ptr<const int> src_row, global_ptr<const int> src_col, aliased_ptr<Elem> dst, global_ptr<const int> dst_row,
     global_ptr<const int> dst_col, global_ptr<const int> length, offset_t G, offset_t Cs, offset_t Cd) {
     const offset_t move = blockIdx.x / G, g = blockIdx.x % G;
     const offset_t from = ((src_row[move] * G + g) * Cs + src_col[move]) * TKV_D;

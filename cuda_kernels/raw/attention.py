@@ -12,7 +12,7 @@ from cuda_kernels.raw.shapes import GROUP_LIMIT, ceil_div, check_head_dim, padde
 LOG2_E = 1.4426950408889634
 SEGMENT = 256  # positions, as kSegment in common/softmax.cuh
 MMA_ARCH = 80
-DECODE_BLOCKS = (3, 2, 1)  # per multiprocessor, for head dims up to 64, 128, 256: leaves registers for the loads ahead
+
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,22 @@ def checked(call: Call, bias: Any) -> Sizes:
 def uses_mma(q: Any, head_dim: int) -> bool:
     """Do both ops run on the tensor cores here? Chosen by dtype, head dim and architecture, so that both agree on it."""
     arch = loader.arch_of(q)
-    return dtype_code(q) != 0 and head_dim % 8 == 0 and arch >= MMA_ARCH and prefill_shared(head_dim, arch) is not None
+    return dtype_code(q) != 0 and head_dim % 8 == 0 and arch >= MMA_ARCH and fits(head_dim, arch)
+
+
+def decode_shared(head_dim: int, segments: int) -> int:
+    """Bytes of shared memory of the decode kernel: 16 rows of a piece and 64 rows of V per warp, 4 warps per segment."""
+    return 4 * segments * (16 * (head_dim + 4) * 4 + 64 * pitch_v(head_dim) * 2) + 16
+
+
+def decode_segments(head_dim: int, arch: int) -> int:
+    """Segments per block: 2 where two such blocks fit on a multiprocessor, else 1. Never changes bits."""
+    return 2 if head_dim <= 64 and 2 * decode_shared(head_dim, 2) <= loader.SHARED_LIMIT[arch] * 1024 else 1
+
+
+def fits(head_dim: int, arch: int) -> bool:
+    """Do both tensor-core kernels find their shared memory on this architecture?"""
+    return prefill_shared(head_dim, arch) is not None and decode_shared(head_dim, 1) <= loader.SHARED_LIMIT[arch] * 1024
 
 
 def prefill_shared(head_dim: int, arch: int) -> tuple[int, int] | None:
@@ -117,19 +132,19 @@ def slots_for(call: Call, sizes: Sizes) -> int:
 
 
 def decode(call: Call, sizes: Sizes) -> Any:
-    """One block per row, KV head and segment of 256 live positions; the last block of a row joins its segments."""
+    """One block per row, KV head and one or two segments; the last block of a row joins what several blocks found."""
     out, tokens = empty(call.q, call.q.shape), call.q.shape[0]
-    slots = slots_for(call, sizes)
-    rows, piece = sizes.batch * sizes.groups, sizes.head_dim + 4
-    pieces = empty(call.q, (slots, tokens, sizes.heads, piece), "float32") if slots > 1 else None
-    counters = zeroed_counters(call.q, rows) if slots > 1 else None
-    blocks = DECODE_BLOCKS[0 if sizes.head_dim <= 64 else 1 if sizes.head_dim <= 128 else 2]
-    defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_BLOCKS": blocks}
+    slots, segments = slots_for(call, sizes), decode_segments(sizes.head_dim, loader.arch_of(call.q))
+    rows, split = sizes.batch * sizes.groups, slots > segments
+    pieces = empty(call.q, (slots, tokens, sizes.heads, sizes.head_dim + 4), "float32") if split else None
+    counters = zeroed_counters(call.q, rows) if split else None
+    defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_SEGMENTS": segments}
+    defines["TKV_BLOCKS"] = 2 if sizes.head_dim <= 128 else 1
     kernel = loader.kernel("attention_decode_ragged/raw_kernel.cu", "attention_decode_ragged", call.q, defines)
     scalars = (*sizes.counts, call.window or 0, call.scale * LOG2_E, tokens)
     arguments = (call.q, call.k_cache, call.v_cache, out, pieces, counters, *call.geometry, *scalars)
-    shared = 4 * 16 * piece * 4 + 4 * 64 * pitch_v(sizes.head_dim) * 2 + 16
-    kernel((rows if tokens else 0, slots, 1), (128, 1, 1), arguments, shared=shared)
+    grid = (rows if tokens else 0, ceil_div(slots, segments), 1)
+    kernel(grid, (128 * segments, 1, 1), arguments, shared=decode_shared(sizes.head_dim, segments))
     return out
 
 

@@ -13,6 +13,7 @@ WARPS_WANTED = 2112  # 16 for each of 132 multiprocessors: enough loads in fligh
 CHUNKS_LIMIT = 16
 CHUNK_STEP = 128
 BLOCK_WARPS = 16
+AHEAD = 4  # 16-byte loads of weights in flight per lane
 ROWS_LIMIT = 32  # tokens up to which the weights stream past shared memory
 MMA_ARCH = 80
 
@@ -85,16 +86,26 @@ def _simple(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines
     kernel((ceil_div(outputs, 32), ceil_div(rows, 32), 1), (256, 1, 1), arguments, shared=2 * padded(32 * 33 * 4))
 
 
+def rows_plan(rows: int, chunks: int) -> tuple[int, int, int, int]:
+    """(token tiles, output tiles, loads ahead, groups per block) of linear_rows. Never changes bits."""
+    token_tiles = 1 if rows <= 16 else 2
+    # Two tiles of tokens read x twice as often, so their warps are made wider.
+    output_tiles = token_tiles
+    ahead = AHEAD // output_tiles
+    return token_tiles, output_tiles, ahead, max(1, min(BLOCK_WARPS // chunks, 8))
+
+
 def _rows(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int]) -> None:
     (rows, width), outputs = x.shape, w.shape[0]
-    token_tiles = 1 if rows <= 16 else 2
     chunk = chunk_of(outputs, width)
     chunks = ceil_div(width, chunk)
-    tiles = max(1, min(BLOCK_WARPS // chunks, 4 if chunks > 1 else 8))
-    kernel = loader.kernel(path, "linear_rows", x, defines | {"TKV_PATH": 1, "TKV_TOKEN_TILES": token_tiles})
-    grid = (ceil_div(outputs, 8 * tiles), ceil_div(rows, 16 * token_tiles), 1)
+    token_tiles, output_tiles, ahead, groups = rows_plan(rows, chunks)
+    built = {"TKV_PATH": 1, "TKV_TOKEN_TILES": token_tiles, "TKV_OUTPUT_TILES": output_tiles, "TKV_AHEAD": ahead}
+    kernel = loader.kernel(path, "linear_rows", x, defines | built)
+    grid = (ceil_div(outputs, 8 * output_tiles * groups), ceil_div(rows, 16 * token_tiles), 1)
     arguments = (x, w, *terms, out, rows, outputs, width, chunk, chunks)
-    kernel(grid, (32 * chunks * tiles, 1, 1), arguments, shared=chunks * tiles * token_tiles * 16 * 8 * 4)
+    warps = chunks * groups
+    kernel(grid, (32 * warps, 1, 1), arguments, shared=warps * token_tiles * 16 * 8 * output_tiles * 4)
 
 
 def _tiles(

@@ -11,6 +11,7 @@ from cuda_kernels.raw.shapes import padded
 
 THREADS = 1024
 HOST_THREADS = 64
+VOCABULARY_LIMIT = 2**18
 
 
 def sample(
@@ -18,6 +19,8 @@ def sample(
 ) -> IntArray:
     """logits [B, V] float32, settings [B] (uniform float64) -> tokens [B] int32; -1 where no logit is finite."""
     rows, vocabulary = logits.shape
+    if vocabulary > VOCABULARY_LIMIT:
+        raise ValueError(f"sample: {vocabulary} logits; sums of 14-bit parts hold up to {VOCABULARY_LIMIT}")
     integers("top_k", top_k, rows)
     for name, array in (("temperature", temperature), ("top_p", top_p), ("min_p", min_p)):
         same(name, array, (rows,), np.float32)
@@ -25,7 +28,7 @@ def sample(
     tokens = empty(logits, (rows,), np.int32)
     threads = HOST_THREADS if isinstance(logits, np.ndarray) else THREADS
     kernel = loader.kernel("sample/raw_kernel.cu", "sample", logits, {"TKV_DTYPE": 0, "TKV_THREADS": threads})
-    shared = 256 * 8 + padded(2 * 8) + 2 * padded(threads // 32 * 4)
+    shared = 256 * 8 + 3 * 256 * 4 + padded(2 * 8) + 2 * padded(threads // 32 * 4)
     arguments = (logits, temperature, top_k, top_p, min_p, uniform, tokens, vocabulary)
     kernel((rows, 1, 1), (threads, 1, 1), arguments, shared=shared)
     return tokens

@@ -58,34 +58,73 @@ __device__ Best find_best(const Row& row, shared_array<float> value, shared_arra
     return best;
 }
 
+// Which of 256 bins holds the target, and the weight before it: one warp, 8 bins per lane. answer = {bin, weight before}.
+__device__ void find_bin(u64 before, u64 target, shared_array<u64> bins, shared_array<u64> answer) {
+    if (threadIdx.x < 32) {
+        const int lane = static_cast<int>(threadIdx.x);
+        u64 mine = 0;
+        for (int i = 0; i < 8; ++i) mine += bins[8 * lane + i];
+        u64 upto = mine;
+        for (int step = 1; step < 32; step *= 2) {
+            const u64 left = __shfl_up_sync(kAllLanes, upto, step);
+            if (lane >= step) upto += left;
+        }
+        const unsigned past = __ballot_sync(kAllLanes, before + upto >= target);
+        const int owner = past == 0u ? 31 : __ffs(static_cast<int>(past)) - 1;
+        if (lane == owner) {
+            u64 sum = before + upto - mine;
+            int bin = 8 * lane;
+            while (bin < 8 * lane + 7 && sum + bins[bin] < target) sum += bins[bin++];
+            answer[0] = static_cast<u64>(bin), answer[1] = sum;
+        }
+    }
+    __syncthreads();
+}
+
+// A first cut at even distances: the bits of a float crowd into few values of its upper byte, and threads would queue there.
+__device__ __forceinline__ int coarse_bin(float scaled) { return static_cast<int>(fminf(-scaled * 8.0f, 255.0f)); }
+
 // Smallest key whose cumulative weight (1 per token, or its mass) reaches `target`; `before` = weight of all smaller keys.
+// Mass (at most 40 bits) is added in three parts of 14 bits: 32-bit atomics are quick in shared memory, 64-bit ones are not.
 struct Found {
     unsigned key;
     u64 before;
 };
-__device__ Found select(const Row& row, bool by_mass, u64 target, shared_array<u64> bins, shared_array<u64> answer) {
-    Found found{0u, 0ull};
-    for (int shift = 24; shift >= 0; shift -= 8) {
+__device__ Found select(const Row& row, bool by_mass, u64 target, shared_array<u64> bins, shared_array<unsigned> parts, shared_array<u64> answer) {
+    for (int i = static_cast<int>(threadIdx.x); i < 3 * 256; i += TKV_THREADS) parts[i] = 0u;
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
+        const float scaled = row.scaled(i);
+        const int bin = coarse_bin(scaled);
+        const u64 weight = by_mass ? mass_of(scaled) : 1ull;
+        for (int p = 0; p < (by_mass ? 3 : 1); ++p)
+            if ((weight >> 14 * p & 0x3fffull) != 0ull) atomicAdd(&parts[256 * p + bin], static_cast<unsigned>(weight >> 14 * p & 0x3fffull));
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < 256; i += TKV_THREADS)
+        bins[i] = parts[i] + (static_cast<u64>(parts[256 + i]) << 14) + (static_cast<u64>(parts[512 + i]) << 28);
+    __syncthreads();
+    find_bin(0ull, target, bins, answer);
+    const int coarse = static_cast<int>(answer[0]);
+    Found found{0u, answer[1]};
+    for (int shift = 24; shift >= 0; shift -= 8) {  // the few that are left: bit by bit
+        __syncthreads();
         for (int i = static_cast<int>(threadIdx.x); i < 256; i += TKV_THREADS) bins[i] = 0ull;
         __syncthreads();
         for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
             const float scaled = row.scaled(i);
+            if (coarse_bin(scaled) != coarse) continue;
             const unsigned key = key_of(scaled);
             if (shift < 24 && (key >> (shift + 8)) != (found.key >> (shift + 8))) continue;
             const u64 weight = by_mass ? mass_of(scaled) : 1ull;
             if (weight != 0ull) atomicAdd(&bins[static_cast<int>(key >> shift & 255u)], weight);
         }
         __syncthreads();
-        if (threadIdx.x == 0) {
-            u64 sum = found.before;
-            int bin = 0;
-            while (bin < 255 && sum + bins[bin] < target) sum += bins[bin++];
-            answer[0] = static_cast<u64>(bin), answer[1] = sum;
-        }
-        __syncthreads();
+        find_bin(found.before, target, bins, answer);
         found.key |= static_cast<unsigned>(answer[0]) << shift;
         found.before = answer[1];
     }
+    __syncthreads();
     return found;
 }
 
@@ -102,10 +141,10 @@ __device__ u64 block_total(u64 mine, shared_array<u64> bins) {
     return total;
 }
 
-__device__ Cut find_cut(const Row& row, int top_k, float top_p, shared_array<u64> bins, shared_array<u64> answer) {
+__device__ Cut find_cut(const Row& row, int top_k, float top_p, shared_array<u64> bins, shared_array<unsigned> parts, shared_array<u64> answer) {
     Cut cut{kEverything, kEverything};
     if (0 < top_k && top_k < row.V) {
-        const Found found = select(row, false, static_cast<u64>(top_k), bins, answer);
+        const Found found = select(row, false, static_cast<u64>(top_k), bins, parts, answer);
         // guard[topk-ties]: a tie at the k-th place is cut by id, or k tokens become more
         // mutant[topk-ties/all]:
         //   - cut = {found.key, static_cast<int>(static_cast<u64>(top_k) - found.before)};
@@ -122,7 +161,7 @@ __device__ Cut find_cut(const Row& row, int top_k, float top_p, shared_array<u64
         const u64 whole = block_total(mine, bins) + (cut.key == kEverything ? 0ull : at_cut * static_cast<u64>(cut.ties));
         u64 target = static_cast<u64>(static_cast<double>(whole) * static_cast<double>(top_p) * (1.0 - kSlack));
         if (target == 0ull) target = 1ull;
-        const Found found = select(row, true, target, bins, answer);
+        const Found found = select(row, true, target, bins, parts, answer);
         const u64 each = mass_of(-__uint_as_float(found.key));
         const u64 ties = each == 0ull ? 1ull : (target - found.before + each - 1ull) / each;
         cut = tighter(cut, {found.key, static_cast<int>(ties)});
@@ -190,6 +229,7 @@ extern "C" __global__ void __launch_bounds__(TKV_THREADS) sample(
     SHARED_POOL(pool);
     auto bins = pool.take<u64>(256);
     auto answer = pool.take<u64>(2);
+    auto parts = pool.take<unsigned>(3 * 256);
     auto value = pool.take<float>(kWarps);
     auto id = pool.take<int>(kWarps);
     const offset_t b = blockIdx.x;
@@ -207,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(TKV_THREADS) sample(
     if (!finite) token = -1;
     if (finite && heat > 0.0f) {
         __syncthreads();
-        const Cut cut = find_cut(row, top_k[b], top_p[b], bins, answer);
+        const Cut cut = find_cut(row, top_k[b], top_p[b], bins, parts, answer);
         const float least = static_cast<float>(static_cast<double>(static_cast<float>(min_p[b])) * (1.0 - kSlack));
         token = draw(row, cut, min_p[b] > 0.0f ? least : 0.0f, uniform[b], bins, answer, id);
     }

@@ -175,3 +175,49 @@ def run() -> dict[str, Any]:
             others(model, rows, lines)
         moves(model, lines)
     return {"lines": lines}
+
+
+def tile_variants() -> dict[str, Any]:
+    """linear_tiles and linear_rows in several shapes: what chose the constants in raw/product.py."""
+    from cuda_kernels.raw import product
+
+    s, lines = MODELS["Qwen2.5-0.5B"], []
+    kept = product.tile_for, product.ROWS_LIMIT, product.rows_plan
+    small = ((64, 64, 2, 2, 4), (32, 64, 1, 4, 6), (32, 64, 2, 2, 4), (64, 32, 2, 2, 4), (128, 32, 4, 2, 4))
+    tiles = {8800: ((128, 128, 2, 4, 3), (128, 64, 2, 2, 4)), 128: small, 32: small[1:3]}
+    for rows, shapes in tiles.items():
+        product.ROWS_LIMIT = 0
+        for what, n, k in (("up", s["I"], s["K"]), ("down", s["K"], s["I"]), ("q", s["K"], s["K"])):
+            ws, x = [random(n, k) for _ in range(copies(n * k * 2) if rows < 1000 else 4)], random(rows, k)
+            for shape in shapes:
+                tile = product.Tile(*shape)
+                blocks = -(-rows // tile.bm) * -(-n // tile.bn)
+                for parts in (1,) if rows > 1000 else sorted({1, max(1, 132 // blocks), max(1, 264 // blocks)}):
+                    product.tile_for = lambda *_, t=tile, p=parts: (t, p)
+                    us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
+                    lines.append(show(f"tiles {what} rows {rows} {shape} parts {parts}", us, 0, 2.0 * rows * n * k))
+    product.tile_for, product.ROWS_LIMIT, _ = kept
+    for rows in (1, 32):
+        for what, n, k in (("head", s["V"], s["K"]), ("up", s["I"], s["K"]), ("down", s["K"], s["I"]), ("q", s["K"], s["K"])):
+            ws, x = [random(n, k) for _ in range(copies(n * k * 2))], random(rows, k)
+            for output_tiles, ahead in ((1, 4), (1, 8), (2, 2), (2, 4), (4, 1), (4, 2)):
+                plan = kept[2]
+                product.rows_plan = lambda *a, o=output_tiles, h=ahead: (plan(*a)[0], o, h, plan(*a)[3])
+                us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
+                lines.append(show(f"rows {what} rows {rows} tiles {output_tiles} ahead {ahead}", us, 2 * n * k, 2.0 * rows * n * k))
+    product.rows_plan = kept[2]
+    return {"lines": decode_variants() + lines}
+
+
+def decode_variants() -> list[dict[str, Any]]:
+    """Decode with one and with two segments per block."""
+    from cuda_kernels.raw import attention
+
+    lines: list[dict[str, Any]] = []
+    chosen, rng = attention.decode_segments, np.random.default_rng(0)
+    for segments in (1, 2):
+        attention.decode_segments = lambda *_, n=segments: n
+        for name, lengths in (("B=1", [307]), ("B=32 spread", rng.integers(16, 566, 32)), ("B=128 uniform", [307] * 128), ("B=128 spread", rng.integers(16, 566, 128)), ("B=128 at 2000", [2000] * 128)):  # fmt: skip
+            decode("Qwen2.5-0.5B", f"{segments} per block {name}", lengths, lines)
+    attention.decode_segments = chosen
+    return lines
