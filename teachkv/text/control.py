@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from teachkv.errors import TokenizerError
+from teachkv.text.package import ids_of, open_tokenizer
 
 
 def looks_like_markup(content: str) -> bool:
@@ -27,12 +28,11 @@ class ControlTwin:
     """
 
     def __init__(self, data: Mapping[str, Any], controls: Mapping[str, int], where: str) -> None:
-        from tokenizers import Tokenizer
-
         self.word = secrets.token_hex(16)
         self.controls = dict(controls)
         self.secret = {content: f"{self.word}{content}{self.word}" for content in controls}
-        self.tokenizer = Tokenizer.from_str(json.dumps(self._renamed(data)))
+        self.where = where
+        self.tokenizer = open_tokenizer(json.dumps(self._renamed(data)), where)
         # guard[twin-ids]: a renamed token that got another id would put a wrong token into every chat
         # mutant[twin-ids/unchecked]:
         #   - wrong = [c for c, i in self.controls.items() if self.tokenizer.token_to_id(self.secret[c]) != i]
@@ -41,13 +41,9 @@ class ControlTwin:
         if wrong:
             raise TokenizerError(f"{where}: control token {wrong[0]!r} cannot be kept apart from text that spells it")
 
-    def encode(self, text: str) -> list[int]:
-        """ids of text in which nothing is a control token."""
-        return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False).ids]
-
-    def encode_with_specials(self, text: str) -> list[int]:
-        """The same, with what the tokenizer puts around a text."""
-        return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=True).ids]
+    def encode(self, text: str, *, add_special: bool = False) -> list[int]:
+        """ids of text in which nothing is a control token; add_special adds what the tokenizer puts around a text."""
+        return ids_of(self.tokenizer, text, add_special=add_special, where=self.where)
 
     def encode_marked(self, text: str, mark: str) -> list[int]:
         """ids of a rendered chat: control tokens count where they are spelled whole; `mark` inside one makes it

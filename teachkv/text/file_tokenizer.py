@@ -4,17 +4,15 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from teachkv.errors import TokenizerError
 from teachkv.text.chat_template import ChatTemplate, load_chat_template
 from teachkv.text.control import ControlTwin, looks_like_markup
+from teachkv.text.package import ids_of, open_tokenizer, vocab_size_of
 from teachkv.text.sources import Folder, TextFiles, read_json
 from teachkv.text.token_bytes import TokenText, read_decoder
 from teachkv.text.tokenizer import AnyTokenizer
-
-if TYPE_CHECKING:
-    import tokenizers
 
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
@@ -44,15 +42,14 @@ class Tokenizer(AnyTokenizer):
         chat_template: ChatTemplate | None = None,
     ) -> None:
         self.where, self.config, self.chat_template = where, config, chat_template
-        self.inner = _open(raw, where)
+        self.inner = open_tokenizer(raw, where)
         self._raw = raw
         self._text = self._read_rule()
         added = self.inner.get_added_tokens_decoder()
         self._added = {number: token.content for number, token in added.items()}
         self._special = frozenset(number for number, token in added.items() if token.special)
         self._bytes: dict[int, bytes] = {}
-        top = max(self.inner.get_vocab(with_added_tokens=True).values(), default=-1)
-        self.vocab_size = max(top + 1, self.inner.get_vocab_size(with_added_tokens=True))
+        self.vocab_size = vocab_size_of(self.inner)
         self._named = self._read_named()
         self.bos_id, self.pad_id = self._named_id("bos_token"), self._named_id("pad_token")
         eos = self._named_id("eos_token")
@@ -105,7 +102,9 @@ class Tokenizer(AnyTokenizer):
 
     @cached_property
     def adds_bos(self) -> bool:
-        return self.bos_id is not None and self.inner.encode("", add_special_tokens=True).ids[:1] == [self.bos_id]
+        return self.bos_id is not None and ids_of(self.inner, "", add_special=True, where=self.where)[:1] == [
+            self.bos_id
+        ]
 
     @cached_property
     def twin(self) -> ControlTwin:
@@ -126,8 +125,8 @@ class Tokenizer(AnyTokenizer):
         #   - if not parse_special and self.spells_control(text):
         #   + if False:
         if not parse_special and self.spells_control(text):
-            return self.twin.encode_with_specials(text) if add_special else self.twin.encode(text)
-        return [int(token) for token in self.inner.encode(text, add_special_tokens=add_special).ids]
+            return self.twin.encode(text, add_special=add_special)
+        return ids_of(self.inner, text, add_special=add_special, where=self.where)
 
     def _normal_form_spells(self, text: str) -> bool:
         """Tokens marked `normalized` are looked for in the normalised text, so other spellings can reach them too."""
@@ -170,23 +169,6 @@ class Tokenizer(AnyTokenizer):
     def _named_id(self, name: str) -> int | None:
         content = self._named.get(name)
         return None if content is None else self.inner.token_to_id(content)
-
-
-def _open(raw: bytes | str, where: str) -> "tokenizers.Tokenizer":
-    from tokenizers import Tokenizer as Inner
-
-    try:
-        inner = Inner.from_str(raw if isinstance(raw, str) else raw.decode("utf-8"))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as problem:  # plain Exception for most faults, a Rust panic (no Exception) for some
-        short = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
-        raise TokenizerError(
-            f"{where}: tokenizer.json cannot be read ({short}); copy it again from the model's repository"
-        ) from None
-    inner.no_padding()
-    inner.no_truncation()
-    return inner
 
 
 def _whole(text: str) -> str:

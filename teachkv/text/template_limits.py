@@ -20,19 +20,8 @@ SMALL = 64
 # Filters and string methods whose result can be much longer than their input, through what else they are given.
 GROWS = frozenset(
     [
-        "batch",
-        "center",
-        "expandtabs",
-        "indent",
-        "ljust",
-        "rjust",
-        "round",
-        "slice",
-        "to_bytes",
-        "tojson",
-        "urlize",
-        "wordwrap",
-        "zfill",
+        *("center", "ljust", "rjust", "zfill", "expandtabs", "indent", "wordwrap"),
+        *("batch", "slice", "round", "to_bytes", "tojson", "urlize"),
     ]
 )
 

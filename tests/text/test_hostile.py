@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_text import byte_level, sentencepiece
 
-from teachkv.errors import TeachKVError, TemplateError
+from teachkv.errors import TeachKVError, TemplateError, TokenizerError
 from teachkv.text import ChatTemplate, Tokenizer
 
 FILES = [byte_level(bos="<|endoftext|>").to_str(), sentencepiece(bos="<s>").to_str()]
@@ -60,12 +60,59 @@ def test_one_changed_byte_or_a_cut(data):
     use(raw[:place], {})
 
 
+@pytest.mark.kills("tokenizer-tried/removed")
+def test_a_post_processor_that_panics_is_an_error_of_loading():
+    value = json.loads(FILES[0])
+    value["post_processor"]["special_tokens"] = {}
+    with pytest.raises(TokenizerError, match="fails on a text"):
+        Tokenizer(json.dumps(value), {})
+    value = json.loads(FILES[0])
+    value["post_processor"]["special_tokens"]["<|endoftext|>"]["ids"] = [800_264]
+    with pytest.raises(TokenizerError, match="adds token 800264 to every text"):
+        Tokenizer(json.dumps(value), {})
+
+
 @given(config=st.dictionaries(st.sampled_from(["bos_token", "eos_token", "pad_token", "chat_template"]), ATOMS))
 def test_any_tokenizer_config(config):
     use(FILES[0], config)
 
 
-PARTS = ['{% for m in messages %}', '{% endfor %}', '{% if m %}', '{% endif %}', '{{ m.content }}', "{{ messages[0]['role'] }}", '{% set x = messages %}', '{{ x | tojson }}', '{% generation %}', '{% endgeneration %}', "{{ raise_exception('no') }}", '{% macro f(a) %}', '{% endmacro %}', '{{ f(1) }}', '{{ nope.nope }}', '{% break %}', '{{ x ~ x }}', "{{ 'a' * 9 }}", "{{ strftime_now('%Y') }}", '{#', '#}', '{{', '}}', '{%', '%}', 'text\n', '{% raw %}', '{% endraw %}', '{{ x[9] }}', "{{ '%s' | format(x) }}", '{{ x.append(1) }}', '{{ loop.index }}', '{% call f() %}', '{% endcall %}']
+PARTS = [
+    "{% for m in messages %}",
+    "{% endfor %}",
+    "{% if m %}",
+    "{% endif %}",
+    "{{ m.content }}",
+    "{{ messages[0]['role'] }}",
+    "{% set x = messages %}",
+    "{{ x | tojson }}",
+    "{% generation %}",
+    "{% endgeneration %}",
+    "{{ raise_exception('no') }}",
+    "{% macro f(a) %}",
+    "{% endmacro %}",
+    "{{ f(1) }}",
+    "{{ nope.nope }}",
+    "{% break %}",
+    "{{ x ~ x }}",
+    "{{ 'a' * 9 }}",
+    "{{ strftime_now('%Y') }}",
+    "{#",
+    "#}",
+    "{{",
+    "}}",
+    "{%",
+    "%}",
+    "text\n",
+    "{% raw %}",
+    "{% endraw %}",
+    "{{ x[9] }}",
+    "{{ '%s' | format(x) }}",
+    "{{ x.append(1) }}",
+    "{{ loop.index }}",
+    "{% call f() %}",
+    "{% endcall %}",
+]
 
 
 @settings(max_examples=300)

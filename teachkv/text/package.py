@@ -1,0 +1,55 @@
+"""Calls into the `tokenizers` package, with its faults turned into ours: plain Exceptions and Rust panics."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from teachkv.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@contextmanager
+def faults_named(where: str, what: str) -> Iterator[None]:
+    """Whatever goes wrong inside is a TokenizerError that says `where` and `what`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as problem:  # a panic is no Exception
+        words = (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]
+        raise TokenizerError(f"{where}: {what} ({words}); copy the file again from the model's repository") from None
+
+
+def open_tokenizer(raw: bytes | str, where: str) -> "Tokenizer":
+    """Read a tokenizer.json and try it on a word. Padding and truncation that it may ask for are switched off."""
+    from tokenizers import Tokenizer
+
+    with faults_named(where, "tokenizer.json cannot be read"):
+        inner = Tokenizer.from_str(raw if isinstance(raw, str) else raw.decode("utf-8"))
+    inner.no_padding()
+    inner.no_truncation()
+    # guard[tokenizer-tried]: a file can be read and yet fail on the first text; that belongs to loading
+    # mutant[tokenizer-tried/removed]:
+    #   - tried = ids_of(inner, "a", add_special=True, where=where)
+    #   + tried = [0]
+    tried = ids_of(inner, "a", add_special=True, where=where)
+    size = vocab_size_of(inner)
+    if tried and max(tried) >= size:
+        raise TokenizerError(
+            f"{where}: tokenizer.json adds token {max(tried)} to every text, but has only {size} tokens"
+        )
+    return inner
+
+
+def vocab_size_of(inner: "Tokenizer") -> int:
+    """All ids are below it, also where the vocabulary has holes."""
+    top = max(inner.get_vocab(with_added_tokens=True).values(), default=-1)
+    return max(top + 1, inner.get_vocab_size(with_added_tokens=True))
+
+
+def ids_of(inner: "Tokenizer", text: str, *, add_special: bool, where: str) -> list[int]:
+    """Token ids as the package gives them."""
+    with faults_named(where, "tokenizer.json fails on a text"):
+        return [int(token) for token in inner.encode(text, add_special_tokens=add_special).ids]
