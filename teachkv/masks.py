@@ -56,11 +56,13 @@ class Masker:
         """For a layer without window. Raises GeometryError for an occupied row with no live column for a query."""
         if _most_queries(geometry, cu_seqlens) == 1:
             # guard[masker]: one token sees all columns before it, and in a ragged batch some of those are dead
+            # origin: the seed document
             # mutant[masker/none-at-one-query]:
             #   - return NoMask() if geometry.lead_pad is None else CausalByKernel(geometry.lead_pad, None)
             #   + return NoMask()
             return NoMask() if geometry.lead_pad is None else CausalByKernel(geometry.lead_pad, None)
         # guard[masker-causal]: several tokens per row (speculation) meet the dead prefix too
+        # origin: the seed document
         # mutant[masker-causal/drops-lead-pad]:
         #   - return CausalByKernel(geometry.lead_pad, None)
         #   + return CausalByKernel(None, None)
@@ -73,12 +75,14 @@ class Masker:
             return Masker.causal(geometry, cu_seqlens)
         _most_queries(geometry, cu_seqlens)
         # guard[window]: exactly w keys, the query's own included; at w + 1 columns the first one is outside
+        # origin: mlx-lm#390, transformers#37574
         # mutant[window/one-too-wide]:
         #   - if window >= _context(geometry):
         #   + if window + 1 >= _context(geometry):
         if window >= _context(geometry):
             return Masker.causal(geometry, cu_seqlens)
         # guard[masker-window]: the door the seed document missed; the window alone does not hide the dead prefix
+        # origin: the seed document: 433 of 512 tokens
         # mutant[masker-window/drops-lead-pad]:
         #   - return CausalByKernel(geometry.lead_pad, window)
         #   + return CausalByKernel(None, window)
@@ -120,6 +124,7 @@ def _most_queries(geometry: Geometry, cu_seqlens: IntArray) -> int:
         raise GeometryError(f"{rows} rows with {len(counts)} counts, {len(pads)} pads and {len(geometry.end)} ends")
     empty = np.flatnonzero((geometry.row >= 0) & (geometry.end - pads < counts))
     # guard[dead-row]: the parent took an underflow here for "no ragged mask", and the row attended to everything
+    # origin: the parent engine, ragged channel
     # mutant[dead-row/removed]:
     #   - if len(empty):
     #   + if False:

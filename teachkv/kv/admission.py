@@ -52,6 +52,7 @@ def admit(
     rows = [SequenceRows(seat_slots(seat, prototypes, batch, pool)) for seat in seats.values() if seat.staged]
     ragged = batch_can_be_ragged([prototypes, *(row.slots for row in rows)])
     # guard[join]: a refusal after the first shift would leave some rows moved and some not
+    # origin: the seed document
     # mutant[join/no-preflight]:
     #   - if ragged and not front_align_would_succeed(rows, plan.stored_len, width):
     #   + if False:
@@ -59,6 +60,7 @@ def admit(
         raise unalignable(rows, plan.stored_len, width, places, lengths)
     aligned = [plan.stored_len] * len(lengths) if ragged else lengths
     # guard[join-postcondition]: rows whose ring layers cannot be aligned share no append column
+    # origin: the seed document
     # mutant[join-postcondition/removed]:
     #   - ensure_uniform_batch_cache_lens(*planned_lengths(batch.spec, aligned, lengths))
     #   + pass

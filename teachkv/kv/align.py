@@ -28,9 +28,13 @@ def batch_can_be_ragged(rows: Sequence[Sequence[Slot]]) -> bool:
     a batch is built it is asked of the actual rows.
     """
     # guard[capability]: one ring layer is enough to make front alignment meaningless for the whole model
+    # origin: the seed document
     # mutant[capability/always-true]:
     #   - return all(slot.supports_per_sequence_len for slots in rows for slot in slots)
     #   + return True
+    # mutant[capability/not-any]: decoy
+    #   - return all(slot.supports_per_sequence_len for slots in rows for slot in slots)
+    #   + return not any(not slot.supports_per_sequence_len for slots in rows for slot in slots)
     return all(slot.supports_per_sequence_len for slots in rows for slot in slots)
 
 

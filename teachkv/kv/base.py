@@ -86,6 +86,7 @@ class CacheBase(ABC):
         for layer, (width, held) in enumerate(zip(self.spec.rings, rows.layers, strict=True)):
             needed = rows.length if width is None else min(rows.length, width)
             # guard[loadable]: a row too few and every position behind it is shifted; a ring needs its whole window
+            # origin: mlx-examples#977
             # mutant[loadable/removed]:
             #   - if held.first + held.k.shape[1] != rows.length or held.k.shape[1] < needed:
             #   + if False:
@@ -122,6 +123,7 @@ class CacheBase(ABC):
         """A row at its maximum is illegal in itself, whatever batch it is put in."""
         for row, (length, count) in enumerate(zip(lengths, counts, strict=True)):
             # guard[row-at-maximum]: found before any row is touched, so that the one row can end alone
+            # origin: the seed document
             # mutant[row-at-maximum/removed]:
             #   - if length + count > self.spec.maximum:
             #   + if False:
@@ -143,6 +145,7 @@ class CacheBase(ABC):
 
     def _check_epoch(self, request_id: int, moved_in: int, epoch: int | None) -> None:
         # guard[epoch]: rows read by an old geometry would begin inside the dead prefix, or miss their first columns
+        # origin: the seed document
         # mutant[epoch/removed]:
         #   - if epoch is not None and epoch < moved_in:
         #   + if False:

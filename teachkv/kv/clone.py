@@ -59,6 +59,7 @@ def clone_in(
     """
     for request_id, row in zip(ids, rows, strict=True):
         # guard[accumulation]: an alignment pads relative to the padded length, so an old pad would be kept for ever
+        # origin: the seed document
         # mutant[accumulation/never-stripped]:
         #   - if strip_pending(row):
         #   + if False:
@@ -68,6 +69,7 @@ def clone_in(
     target = int(lengths.max())
     if (lengths != target).any() and batch_can_be_ragged([row.slots for row in rows]):
         # guard[all-or-nothing]: padding works in place, so a failure at row r would leave the rows before it changed
+        # origin: the seed document
         # mutant[all-or-nothing/no-preflight]:
         #   - if not front_align_would_succeed(rows, target, width):
         #   + if False:
@@ -84,6 +86,7 @@ def clone_in(
         note(f"align rows={len(rows)} target={target} pads={[row.lead_pad for row in rows]}")
     # guard[postcondition]: no batch of unequal lengths may leave clone_in; the shorter rows would write over columns
     # that are not theirs and attend to rows that nobody computed, without an error
+    # origin: the seed document
     # mutant[postcondition/removed]:
     #   - ensure_uniform_batch_cache_lens(slot_lengths(rows))
     #   + pass

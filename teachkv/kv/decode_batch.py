@@ -90,6 +90,7 @@ class DecodeBatch:
             return make_geometry(row, end - self.live_lengths(), end, counts)
         end = np.full(len(self.ids), self.stored_len, dtype=np.int32)
         # guard[geometry]: the pad stays true while the batch grows; a length taken when it was built is stale at once
+        # origin: the seed document
         # mutant[geometry/stores-live-length]:
         #   - return make_geometry(row, self.lead_pad, end, counts)
         #   + return make_geometry(row, self.lead_pad + np.int32(self.steps), end, counts)

@@ -47,6 +47,7 @@ class FullSlot:
         """This slot with k, v [G, t, D] behind its last position. This one keeps its length, whatever fails."""
         stop = self.length + k.shape[1]
         # guard[slot-full]: a token past the maximum has no column; clipping it would lose it without a word
+        # origin: nano-vllm#150 (the token to be written starts the block)
         # mutant[slot-full/removed]:
         #   - if stop > self.maximum:
         #   + if False:
@@ -63,6 +64,7 @@ class FullSlot:
     def set_len(self, n: int) -> None:
         """Roll back to n positions. Refuses to extend: those columns hold nothing that was ever computed."""
         # guard[set-len]: the parent engine checked capacity only, and served never-written zero rows as content
+        # origin: the parent engine, try_set_len
         # mutant[set-len/checks-capacity-only]:
         #   - if not 0 <= n <= self.length:
         #   + if not 0 <= n <= self.capacity:
@@ -115,6 +117,7 @@ class FullSlot:
 
     def _grown(self, columns: int) -> tuple[Array, Array]:
         # guard[growth]: the last block is clipped, so that a maximum of 1,000 is usable to its end
+        # origin: the parent engine: with a maximum of 1000, token 513 asks for 1024
         # mutant[growth/whole-blocks-only]:
         #   - capacity = round_up(columns, self.maximum)
         #   + capacity = self.maximum // 512 * 512

@@ -22,8 +22,12 @@ def runs(first: IntArray, counts: IntArray) -> IntArray:
 def make_geometry(row: IntArray, lead_pad: IntArray, end: IntArray, counts: IntArray) -> Geometry:
     """Geometry of a part whose row b writes counts[b] columns from `end[b]` on. All arguments [B]."""
     # guard[inert]: a cohort of equal lengths publishes nothing, and all that ragged rows need stays untouched
+    # origin: the seed document
     # mutant[inert/publishes-when-uniform]:
     #   - published = int_array(lead_pad) if lead_pad.any() else None
     #   + published = int_array(lead_pad)
+    # mutant[inert/counts-nonzero]: decoy
+    #   - published = int_array(lead_pad) if lead_pad.any() else None
+    #   + published = int_array(lead_pad) if np.count_nonzero(lead_pad) else None
     published = int_array(lead_pad) if lead_pad.any() else None
     return Geometry(int_array(row), published, int_array(end + counts), runs(end, counts))

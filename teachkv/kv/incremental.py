@@ -81,6 +81,7 @@ class IncrementalBatchCache(CacheBase):
         if not 0 <= n <= length:
             raise SlotError(f"a sequence of {length} positions cannot be set to {n}")
         # guard[ring-rows-rollback]: a row in place must refuse what its slot would refuse
+        # origin: mistral.rs, rotating cache
         # mutant[ring-rows-rollback/removed]:
         #   - if n < length and any(ring is not None and length > ring for ring in self.spec.rings):
         #   + if False:
@@ -152,6 +153,7 @@ class IncrementalBatchCache(CacheBase):
         slots = seat_slots(seat, self.prototypes, self.batch, self.pool)
         for layer, slot in enumerate(slots):
             # guard[reader-run]: the row begins with dead columns here too; only the live run is anybody's content
+            # origin: the seed document
             # mutant[reader-run/from-column-zero]:
             #   - owned = slot.stripped(0 if self.spec.rings[layer] else seat.lead_pad)
             #   + owned = slot.stripped(0)

@@ -133,6 +133,7 @@ class RebuildBatchCache(CacheBase):
         self._check_epoch(request_id, rows.epoch, epoch)
         # guard[reader-strip]: between clone_out and the next clone_in rows begin with dead columns. A finished sequence
         # has no next clone_in, and its reader would keep 64 rows as content where 60 are real
+        # origin: the seed document
         # mutant[reader-strip/removed]:
         #   - live = stripped_rows(rows)
         #   + live = SequenceRows(tuple(slot.stripped(0) for slot in rows.slots))
@@ -194,6 +195,7 @@ class RebuildBatchCache(CacheBase):
         self._get(request_id)
         self._check_open([request_id], "change")
         # guard[stale-cohort]: the same ids would otherwise be taken for the same content at the next step
+        # origin: the parent engine, cohort identity
         # mutant[stale-cohort/removed]:
         #   - if self._batch is not None and request_id in self._batch.ids:
         #   + if False:

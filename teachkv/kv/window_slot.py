@@ -57,6 +57,7 @@ class WindowSlot:
     def seen(self, k: Array, v: Array) -> tuple[Array, Array]:
         """k, v [G, stored + t, D]: what queries of the new columns k, v [G, t, D] may attend to, or more."""
         # guard[ring-chunk]: cells are still needed by the oldest query of the chunk when the newest would free them
+        # origin: llama.cpp#18727
         # mutant[ring-chunk/judged-by-the-newest]:
         #   - return self._joined(self.k, k), self._joined(self.v, v)
         #   + return self._joined(self.k, k)[:, -self.width :], self._joined(self.v, v)[:, -self.width :]
@@ -70,6 +71,7 @@ class WindowSlot:
         seen_k, seen_v = self.seen(k, v)
         total = seen_k.shape[1]
         # guard[ring]: a ring keeps the last w positions; a chunk longer than w must not leave it wider
+        # origin: mistral.rs#246
         # mutant[ring/keeps-the-first]:
         #   - start, stop = max(0, total - self.width), total
         #   + start, stop = 0, min(total, self.width)
@@ -89,6 +91,7 @@ class WindowSlot:
         if not 0 <= n <= self.length:
             raise SlotError(f"a ring that saw {self.length} positions cannot be set to {n}")
         # guard[ring-rollback]: the dropped positions would be inside the window again, and they are gone
+        # origin: mistral.rs, rotating cache
         # mutant[ring-rollback/removed]:
         #   - if n < self.length and self.length > self.width:
         #   + if False:
