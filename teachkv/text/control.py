@@ -32,7 +32,7 @@ class ControlTwin:
         self.controls = dict(controls)
         self.secret = {content: f"{self.word}{content}{self.word}" for content in controls}
         self.where = where
-        self.tokenizer = open_tokenizer(json.dumps(self._renamed(data)), where)
+        self.tokenizer, _ = open_tokenizer(json.dumps(self._renamed(data)), where)
         # guard[twin-ids]: a renamed token that got another id would put a wrong token into every chat
         # mutant[twin-ids/unchecked]:
         #   - wrong = [c for c, i in self.controls.items() if self.tokenizer.token_to_id(self.secret[c]) != i]

@@ -9,7 +9,7 @@ from typing import Any
 from teachkv.errors import TokenizerError
 from teachkv.text.chat_template import ChatTemplate, load_chat_template
 from teachkv.text.control import ControlTwin, looks_like_markup
-from teachkv.text.package import ids_of, open_tokenizer, vocab_size_of
+from teachkv.text.package import ids_of, open_tokenizer
 from teachkv.text.sources import Folder, TextFiles, read_json
 from teachkv.text.token_bytes import TokenText, read_decoder
 from teachkv.text.tokenizer import AnyTokenizer
@@ -42,14 +42,13 @@ class Tokenizer(AnyTokenizer):
         chat_template: ChatTemplate | None = None,
     ) -> None:
         self.where, self.config, self.chat_template = where, config, chat_template
-        self.inner = open_tokenizer(raw, where)
+        self.inner, self.vocab_size = open_tokenizer(raw, where)
         self._raw = raw
         self._text = self._read_rule()
         added = self.inner.get_added_tokens_decoder()
         self._added = {number: token.content for number, token in added.items()}
         self._special = frozenset(number for number, token in added.items() if token.special)
         self._bytes: dict[int, bytes] = {}
-        self.vocab_size = vocab_size_of(self.inner)
         self._named = self._read_named()
         self.bos_id, self.pad_id = self._named_id("bos_token"), self._named_id("pad_token")
         eos = self._named_id("eos_token")

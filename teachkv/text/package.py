@@ -22,8 +22,10 @@ def faults_named(where: str, what: str) -> Iterator[None]:
         raise TokenizerError(f"{where}: {what} ({words}); copy the file again from the model's repository") from None
 
 
-def open_tokenizer(raw: bytes | str, where: str) -> "Tokenizer":
-    """Read a tokenizer.json and try it on a word. Padding and truncation that it may ask for are switched off."""
+def open_tokenizer(raw: bytes | str, where: str) -> "tuple[Tokenizer, int]":
+    """Read a tokenizer.json and try it on a word: (tokenizer, vocabulary size). Padding and truncation are switched
+    off.
+    """
     from tokenizers import Tokenizer
 
     with faults_named(where, "tokenizer.json cannot be read"):
@@ -40,7 +42,7 @@ def open_tokenizer(raw: bytes | str, where: str) -> "Tokenizer":
         raise TokenizerError(
             f"{where}: tokenizer.json adds token {max(tried)} to every text, but has only {size} tokens"
         )
-    return inner
+    return inner, size
 
 
 def vocab_size_of(inner: "Tokenizer") -> int:

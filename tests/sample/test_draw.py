@@ -71,6 +71,8 @@ def test_k_of_one_equals_greedy(batch):
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.kills("topp-crossing/dropped", "topp-crossing/one-more")
 def test_top_p_keeps_the_token_that_crosses(p, expected, batch):
+    ids = kept(scale(logs(0.5, 0.3, 0.2), 1.0), 0, p, 0)
+    assert ids is None or set(ids.tolist()) == expected
     assert support(logs(0.5, 0.3, 0.2), SamplingParams(top_p=p), batch=batch, count=300) == expected
     shuffled = {{0: 2, 1: 0, 2: 1}[token] for token in expected}
     assert support(logs(0.3, 0.2, 0.5), SamplingParams(top_p=p), batch=batch, count=300) == shuffled

@@ -102,10 +102,10 @@ def test_loops_without_output_run_out_of_time(monkeypatch):
     nested = "{% set r = range(99999) %}{% set s = r[:200] %}{% for a in r %}{% for b in s %}{% endfor %}{% endfor %}"
     recursion = "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(20) }}"
     for source in (nested, recursion):
-        begun = time.monotonic()
+        begun = time.process_time()
         with pytest.raises(TemplateError, match=r"more than 0\.05 s"):
             render(source)
-        assert time.monotonic() - begun < 2
+        assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_loops_without_output_run_out_of_time(monkeypatch):
     ],
 )
 def test_what_grows_without_bound_is_refused_before_it_grows(source):
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(TemplateError):
         render(source)
-    assert time.monotonic() - begun < 6
+    assert time.process_time() - begun < 6
 
 
 def test_ordinary_long_chats_stay_within_the_limits():
