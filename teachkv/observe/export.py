@@ -22,7 +22,8 @@ def fragment(records: Sequence[StepRecord]) -> str:
     name = f"tkv-trace-{next(_numbers)}"
     data = json.dumps([asdict(record) for record in records], separators=(",", ":")).replace("</", "<\\/")
     steps = "".join(f"<li><code>{html.escape(str(record))}</code></li>" for record in records)
-    return f'<div data-tkv-trace="{name}"><ol>{steps}</ol></div>\n<script type="application/json" id="{name}">{data}</script>\n'
+    holder = f'<div data-tkv-trace="{name}"><ol>{steps}</ol></div>\n'
+    return f'{holder}<script type="application/json" id="{name}">{data}</script>\n'
 
 
 def page(records: Sequence[StepRecord], title: str = "teachkv trace") -> str:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_perfetto_gets_every_step_and_counter(records: list[StepRecord]) -> None
     events = json.loads(perfetto(records))["traceEvents"]
     steps = [event for event in events if event["ph"] == "X" and event["name"].startswith("step ")]
     assert [event["name"] for event in steps] == [f"step {record.step}" for record in records]
-    assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in zip(steps, steps[1:], strict=False))
+    assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in pairwise(steps))
     counters = [event for event in events if event["ph"] == "C" and event["name"] == "running"]
     assert [event["args"]["running"] for event in counters] == [record.running for record in records]
 
@@ -78,16 +79,21 @@ def test_the_player_runs_in_a_browser(records: list[StepRecord], tmp_path: Path)
     """Loaded, drawn, stepped by keyboard to the end: the text says so, and the console is silent."""
     text = page(records).replace(
         "</body>",
-        "<script>const root = document.querySelector('.tkv-player');"
+        "<script>addEventListener('load', () => { const root = document.querySelector('.tkv-player');"
         "for (const key of ['Home', 'ArrowRight', 'End'])"
-        " root.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));</script></body>",
+        " root.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true })); });</script></body>",
     )
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     assert CHROMIUM is not None
-    flags = (
-        "--headless --no-sandbox --disable-gpu --disable-background-networking --enable-logging=stderr --v=0".split()
-    )
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--enable-logging=stderr",
+        "--v=0",
+    ]
     done = subprocess.run(
         [CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
         capture_output=True,
@@ -96,6 +102,6 @@ def test_the_player_runs_in_a_browser(records: list[StepRecord], tmp_path: Path)
         check=True,
     )
     last = records[-1]
-    assert f"step {last.step} of {len(records)}: {last.running} running" in done.stdout
-    assert f"Step {last.step}: {last.running} running" in done.stdout  # the picture's text alternative
+    assert f"step {len(records)} of {len(records)}: {last.running} running" in done.stdout
+    assert f"Step {last.step + 1}: {last.running} running" in done.stdout  # the picture's text alternative
     assert "CONSOLE" not in done.stderr
