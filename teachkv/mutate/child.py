@@ -78,9 +78,9 @@ def run_forked(
     try:
         os.setsid()
         tie()
-        isolate.redirect(folder / "log")
+        isolate.redirect(Path(f"{folder}.log"))
         isolate.limit(task.budget)
-        isolate.quieten(session.config, folder / "tmp")
+        isolate.quieten(session.config, folder)
         isolate.seed()
         send(pipe, answer_for(session, task, tracer))
     except BaseException:

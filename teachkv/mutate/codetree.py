@@ -22,7 +22,7 @@ _FIELDS = (
 )
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def compile_source(text: str, filename: str) -> CodeType:
     """The module's code; whatever `from __future__` stands here does not leak into it."""
     return compile(text, filename, "exec", dont_inherit=True)
@@ -52,6 +52,8 @@ def differences(
     old: CodeType, new: CodeType, chain: tuple[tuple[CodeType, CodeType], ...] = ()
 ) -> Iterator[Difference]:
     """Every code object whose own instructions, names or constants differ (nested code aside)."""
+    if old == new:  # equal to the line; only what differs is looked into
+        return
     chain = (*chain, (old, new))
     inner_old, inner_new = nested(old), nested(new)
     names_old, names_new = [code.co_name for code in inner_old], [code.co_name for code in inner_new]

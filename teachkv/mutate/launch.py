@@ -46,12 +46,13 @@ class Launcher:
     def _spawn(self, task: Task, pipe: int, folder: Path) -> int:
         """pytest in a fresh interpreter, on the same command line with the tests by name."""
         texts = {} if task.plan is None else task.plan.originals if task.noop else task.plan.texts
+        folder.mkdir()
         more = {"pipe": pipe, "tmp": str(folder / "tmp"), "task": {**task.__dict__, "plan": None}}
         restart.write_spec(folder / "spec.json", texts, **more)
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba")}
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(folder / "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_OPEN, 1, f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
         command = [*restart.interpreter(), str(restart.BOOT), str(folder / "spec.json"), *self._arguments(task)]

@@ -45,6 +45,7 @@ class Pool:
         self._jobs, self._folder, self._launch = jobs, folder, launch
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}
+        self._dying: list[int] = []
         self._count = 0
 
     def run(self, tasks: list[Task]) -> Iterator[Result]:
@@ -60,11 +61,12 @@ class Pool:
         finally:
             for child in list(self._children.values()):
                 self._end(child, "crash")
+            self._bury(wait=True)
 
     def _start(self, task: Task) -> None:
+        self._bury()
         self._count += 1
-        folder = self._folder / str(self._count)
-        folder.mkdir()
+        folder = self._folder / str(self._count)  # made by a child that needs it; its log is `<folder>.log`
         task.nonce = os.urandom(8).hex()
         read, write = os.pipe()
         pid = self._launch(task, write, folder)
@@ -104,19 +106,36 @@ class Pool:
             os.killpg(child.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
-        code = _collect(child.pid)
+        code = 0
+        if status == "done":
+            self._dying.append(child.pid)
+        else:
+            code = _collect(child.pid)
         if status == "crash" and code == -signal.SIGXCPU:
             status = "timeout"
         self._selector.unregister(child.pipe)
         os.close(child.pipe)
         del self._children[child.pipe]
-        log = child.folder / "log"
-        quiet = answer is not None and answer.stage == "run"
-        tail = "" if quiet or not log.exists() else log.read_text(errors="replace")[-2000:]
+        tail = _take_log(child.folder, keep=answer is None or answer.stage != "run")
         if status == "crash":
             tail = f"{_how(code)}\n{tail}".strip()
-        shutil.rmtree(child.folder, ignore_errors=True)
+        if child.folder.exists():
+            shutil.rmtree(child.folder, ignore_errors=True)
         return Result(child.task, status, answer, time.monotonic() - child.started, tail)
+
+    def _bury(self, wait: bool = False) -> None:
+        """Collects children that were killed after their answer; the next one need not wait for their end."""
+        self._dying = [pid for pid in self._dying if os.waitpid(pid, 0 if wait else os.WNOHANG)[0] == 0]
+
+
+def _take_log(folder: Path, keep: bool) -> str:
+    """The end of what a child printed; the file goes."""
+    log = Path(f"{folder}.log")
+    if not log.exists():
+        return ""
+    tail = log.read_text(errors="replace")[-2000:] if keep else ""
+    log.unlink()
+    return tail
 
 
 def _read(descriptor: int) -> bytes:
