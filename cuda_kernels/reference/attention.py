@@ -14,6 +14,7 @@ from cuda_kernels.common.attention_spec import BLOCK, attention
 from cuda_kernels.common.types import F32, Array, IntArray
 from cuda_kernels.reference.attention_single import Batch, attend_batch, batches_of
 from cuda_kernels.reference.attention_tiles import Chunk, attend_tile, tokens_at_once
+from cuda_kernels.reference.products import MOST_WORK
 from cuda_kernels.reference.spans import Queries, queries_of
 from cuda_kernels.reference.threads import spread
 
@@ -111,7 +112,7 @@ def stable_forms(group: int, dim: int) -> tuple[int, int]:
 
     Tested on this machine's BLAS for the two products of attention. A tile of 1 token means: no tiles.
     """
-    for step in (8, 4, 2):
+    for step in (s for s in (8, 4, 2) if s * group * dim * BLOCK <= MOST_WORK):
         for lanes in sorted({group, max(group, 2), -(-group // 4) * 4, -(-group // 8) * 8}):
             if _tile_is_stable(group, lanes, step, dim):
                 return lanes, step

@@ -3,41 +3,50 @@
 Letters: T rows of x, K in, N out. x [T, K], w [N, K] -> y [T, N], all float32.
 
 Why forms at all: BLAS picks a routine by shape, and routines add in different orders. Measured with OpenBLAS 0.3.31 on
-a SkylakeX core (linear layers of SmolLM2, two threads): one plain row 21 ms, the same row padded to 8 rows 47 ms,
-because the weights are first copied into BLAS's own layout. Products of 16 rows x 64 outputs are small enough to skip
-the copy, and add each K-chunk in plain order, as the large routine does: 30 ms for 1 to 16 rows, with the same bits.
+a SkylakeX core, all linear layers and the head of SmolLM2, one thread, ms:
+
+    rows                                1     2     8    16    32    64   128
+    as a vector                        38
+    one product                              66    93   104   140   228   388
+    small products                           41    58    78   120   200   438
+
+A small product skips BLAS's copy of the weights into its own layout, which is most of the work for few rows. They stay
+below the size from which OpenBLAS would spread one of them over threads, which moves its inner boundaries. And they
+come in six shapes only (2, 4, .. 64 rows), so that `invariance` can try each of them on the machine at hand.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.threads import spread
 
-TILE = 16  # rows of a small product
-BLOCK = 64  # outputs of a small product
+OUTS = 64  # outputs that one thread takes at a time
+MOST_RESULTS = 1024  # of a small product: OpenBLAS calls a product small up to about here
+MOST_WORK = 1 << 18  # multiplications: OpenBLAS keeps a product up to this size on one thread
 WORTH_THREADS = 1 << 17  # weights; below, waking a thread costs more than it saves
+
+Form = Literal["small", "weights first", "rows first"]
 
 
 @dataclass(frozen=True)
 class Plan:
     """How one (N, K) is multiplied. Which T takes which form is fixed here, so it never depends on timing.
 
-    name    for `doctor`
-    chunks  K-ranges of small products for T <= 16, added in order; None = not used
-    least   T is padded with zero rows to a multiple of 8 and at least to this
-    turn    up to this T the product is taken as (w @ x.T).T, beyond it as x @ w.T
-    most    larger T are cut into slices of this many rows
-    gemv    one row is multiplied as a vector: fastest, and not equal to the other forms
+    name   for `doctor`
+    form   "small": many small products, spread over the threads. Else one BLAS product, as (w @ x.T).T or x @ w.T
+    least  one BLAS product: T is padded with zero rows to a multiple of this
+    most   one BLAS product: larger T are cut into slices of this many rows
+    gemv   one row is multiplied as a vector: fastest, and not equal to the other forms
     """
 
     name: str
-    chunks: tuple[tuple[int, int], ...] | None = None
-    least: int = 8
-    turn: int = 96
+    form: Form
+    least: int = 1
     most: int = 512
     gemv: bool = False
 
@@ -45,81 +54,100 @@ class Plan:
 def product(x: F32, w: F32, plan: Plan) -> F32:
     """x [T, K], w [N, K] -> a new [T, N]."""
     rows = x.shape[0]
-    if rows == 0:
-        return np.zeros((0, w.shape[0]), np.float32)
     if plan.gemv and rows == 1:
         alone: F32 = w @ x[0]
         return alone[None]
-    if plan.chunks is not None and rows <= TILE:
-        return few_rows(x, w, plan.chunks)
-    if rows <= plan.most:
-        return many_rows(x, w, plan)
+    if plan.form == "small":
+        return small_products(x, w)
     y = np.empty((rows, w.shape[0]), np.float32)
     for start in range(0, rows, plan.most):
-        y[start : start + plan.most] = product(x[start : start + plan.most], w, plan)
+        part = slice(start, min(start + plan.most, rows))
+        count = part.stop - start
+        padded = pad_rows(x[part], -(-count // plan.least) * plan.least)
+        y[part] = (w @ padded.T).T[:count] if plan.form == "weights first" else (padded @ w.T)[:count]
     return y
 
 
-def many_rows(x: F32, w: F32, plan: Plan) -> F32:
-    """One BLAS product over all rows, padded."""
+def pad_rows(x: F32, count: int) -> F32:
+    """x [T, K] with zero rows up to `count`."""
     rows, width = x.shape
-    padded = max(plan.least, -(-rows // 8) * 8) if plan.least > 1 else rows
-    if padded != rows:
-        # guard[row-padding]: BLAS picks its routine by the row count; zero rows make counts equal and touch no other
-        # mutant[row-padding/removed]:
-        #   - full = np.zeros((padded, width), np.float32)
-        #   + full = np.zeros((rows, width), np.float32)
-        full = np.zeros((padded, width), np.float32)
-        full[:rows] = x
-        x = full
-    if rows > plan.turn:
-        return (x @ w.T)[:rows]
-    return np.ascontiguousarray((w @ x.T)[:, :rows].T)
+    if count == rows:
+        return x
+    full = np.zeros((count, width), np.float32)
+    full[:rows] = x
+    return full
 
 
-def few_rows(x: F32, w: F32, chunks: tuple[tuple[int, int], ...]) -> F32:
-    """Up to 16 rows as a stack of small products [64, K-chunk] @ [K-chunk, 16], spread over threads."""
-    rows, width = x.shape
-    outs = w.shape[0]
-    turned = np.zeros((width, TILE), np.float32)
-    turned[:, :rows] = x.T
-    sums = np.empty((len(chunks), outs, TILE), np.float32)
-    even = outs - outs % BLOCK
-    stack = w[:even].reshape(-1, BLOCK, width)
+def small_products(x: F32, w: F32) -> F32:
+    """x [T, K], w [N, K] -> [T, N] in products of 2, 4, .. or 64 rows."""
+    rows, outs = x.shape[0], w.shape[0]
+    tiles = cover(rows, most_rows(x.shape[1]))
+    total = sum(tile * count for tile, count in tiles)
+    x, y = pad_rows(x, total), np.empty((total, outs), np.float32)
+    # One tile: one pass over all weights. Several: a group of weights at a time, while it lies in the core's cache.
+    step = outs if sum(count for _, count in tiles) == 1 else OUTS
 
     def some(start: int, stop: int) -> None:
-        for (a, b), out in zip(chunks, sums, strict=True):
-            blocks = out[:even].reshape(-1, BLOCK, TILE)
-            np.matmul(stack[start:stop, :, a:b], turned[a:b], out=blocks[start:stop])
+        stop = min(stop * OUTS, outs)
+        for first in range(start * OUTS, stop, step):
+            last, row = min(first + step, stop), 0
+            for tile, count in tiles:
+                part = slice(row, row + tile * count)
+                _tiles(x[part], w[first:last], y[part, first:last], tile)
+                row = part.stop
 
+    groups = -(-outs // OUTS)
     if w.size < WORTH_THREADS:
-        some(0, len(stack))
+        some(0, groups)
     else:
-        spread(len(stack), some)
-    for (a, b), out in zip(chunks, sums, strict=True):
-        if even != outs:
-            np.matmul(w[even:, a:b], turned[a:b], out=out[even:])
-    return add_chunks(sums[:, :, :rows])
+        spread(groups, some)
+    return y[:rows]
 
 
-def add_chunks(sums: F32) -> F32:
-    """sums [chunks, N, T] -> [T, N], chunk after chunk."""
-    y = np.empty(sums.shape[:0:-1], np.float32)
-    if len(sums) == 1:
-        y[...] = sums[0].T
-        return y
-    np.add(sums[0].T, sums[1].T, out=y)
-    for later in sums[2:]:
-        y += later.T
-    return y
+def cover(rows: int, most: int) -> list[tuple[int, int]]:
+    """(tile, count): tiles of `most` rows, then smaller powers of two, that cover all rows with few padding rows."""
+    tiles = [(most, rows // most)] if rows >= most else []
+    left = rows % most
+    while left:
+        # guard[row-padding]: BLAS picks its routine by the row count, so a tile has one of six counts and no other
+        # mutant[row-padding/removed]:
+        #   - tile = max(2, 1 << (left - 1).bit_length())
+        #   + tile = left
+        tile = max(2, 1 << (left - 1).bit_length())
+        if tile > 16 and tile - left > tile // 4:
+            tile //= 2
+        tiles.append((tile, 1))
+        left = max(0, left - tile)
+    return tiles
 
 
-def blas_chunks(width: int, most: int) -> tuple[tuple[int, int], ...]:
-    """How OpenBLAS cuts K = width into ranges: `most` while twice as much is left, then two near halves."""
-    cuts, start = [], 0
-    while start < width:
-        left = width - start
-        step = most if left >= 2 * most else (-(-(left // 2) // 16) * 16 if left > most else left)
-        cuts.append((start, start + step))
-        start += step
-    return tuple(cuts)
+def _tiles(x: F32, w: F32, y: F32, tile: int) -> None:
+    """x [n * tile, K], w [N, K] -> y [n * tile, N]: each product takes `tile` rows and a block of outputs."""
+    outs, width = w.shape
+    block = min(outs_of(tile, width), 1 << (outs.bit_length() - 1))
+    even = outs - outs % block
+    turned = x.reshape(-1, 1, tile, width)
+    into = y[:, :even].reshape(-1, tile, even // block, block).swapaxes(1, 2)
+    np.matmul(turned, w[:even].reshape(-1, block, width).swapaxes(1, 2), out=into)
+    if even != outs:
+        # guard[odd-outputs]: a narrower last block could be a vector, which adds in another order; so it overlaps
+        # mutant[odd-outputs/narrow]:
+        #   - np.matmul(turned[:, 0], w[outs - block :].T, out=y[:, outs - block :].reshape(-1, tile, block))
+        #   + np.matmul(turned[:, 0], w[even:].T, out=y[:, even:].reshape(-1, tile, outs - even))
+        np.matmul(turned[:, 0], w[outs - block :].T, out=y[:, outs - block :].reshape(-1, tile, block))
+
+
+def most_rows(width: int) -> int:
+    """Rows of the largest small product for K = width: a power of two, at least 2 and at most 64."""
+    tile = 64
+    while tile > 2 and tile * 2 * width > MOST_WORK:
+        tile //= 2
+    return tile
+
+
+def outs_of(tile: int, width: int) -> int:
+    """Outputs of a small product of `tile` rows: as many as keep it small, and 2 at least."""
+    block = OUTS
+    while block > 2 and (tile * block > MOST_RESULTS or tile * block * width > MOST_WORK):
+        block //= 2
+    return block
