@@ -84,9 +84,11 @@ class EngineOptions:
     def effective_batch_cache(self) -> str:
         return self.batch_cache or ("rebuild" if self.policy == "bucketed" else "incremental")
 
-    def effective_kv_budget(self) -> int:
-        """Bytes. 40 % of the memory that is free now, unless the caller said otherwise."""
-        return self.kv_budget if self.kv_budget is not None else int(0.4 * free_memory())
+    def effective_kv_budget(self, *, on_device: bool = False) -> int:
+        """Bytes. Of the memory that is free now 40 % (on a device 80 %), unless the caller said otherwise."""
+        if self.kv_budget is not None:
+            return self.kv_budget
+        return int(0.8 * free_device_memory()) if on_device else int(0.4 * free_memory())
 
     def _one_of(self, name: str, allowed: tuple[Any, ...]) -> None:
         value = getattr(self, name)
@@ -99,6 +101,13 @@ class EngineOptions:
             return
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             raise OptionError(f"option {name!r} is {value!r}: use a whole number of at least {low}")
+
+
+def free_device_memory() -> int:
+    """Bytes that the current device can still give."""
+    from importlib import import_module
+
+    return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
 
 
 def free_memory() -> int:
