@@ -51,6 +51,12 @@ class AnyTokenizer(ABC):
         """How many leading spaces the first token of a text loses (word-start markers of SentencePiece models)."""
         return 0
 
+    def token_text(self, token: int) -> str:
+        """One token by itself, as a list of log-probs shows it: control tokens are spelled out, half characters are
+        not.
+        """
+        return self.token_bytes(token).decode("utf-8", "replace")
+
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
         """Text of a whole sequence. Each ill-formed run of bytes gives one U+FFFD, as Unicode recommends."""
         from teachkv.text.detokenizer import Detokenizer

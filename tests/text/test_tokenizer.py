@@ -74,6 +74,13 @@ def test_any_ids_decode_to_what_their_bytes_spell(kind, data):
         assert tokenizer.decode(ids) == text.removeprefix(" ")
 
 
+def test_one_token_by_itself_is_shown_with_its_space_and_by_name():
+    tokenizer = ours(sentencepiece())
+    assert tokenizer.token_text(tokenizer.inner.token_to_id("▁a")) == " a"
+    assert tokenizer.token_text(tokenizer.special_tokens["</s>"]) == "</s>"
+    assert tokenizer.token_text(tokenizer.inner.token_to_id("<0xC3>")) == "\ufffd"
+
+
 def test_specials_are_shown_only_on_request():
     tokenizer = ours(byte_level())
     ids = [tokenizer.special_tokens["<|im_start|>"], *tokenizer.encode("hello"), tokenizer.special_tokens["<|im_end|>"]]
