@@ -4,8 +4,11 @@
 """
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +216,26 @@ def peak_growth(setup: str, work: str, *arguments: str) -> int:
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.splitlines()[-1])
+
+
+@contextmanager
+def refuses(error: type[Exception], match: str = "") -> Iterator[None]:
+    """As pytest.raises, but any other exception is a failed assertion too: the kind of refusal is tested."""
+    caught: Exception | None = None
+    try:
+        yield
+    except Exception as problem:
+        caught = problem
+    assert isinstance(caught, error), f"{error.__name__} was due, not {caught!r}"
+    assert re.search(match, str(caught)), str(caught)
+
+
+def refusal(call: Callable[[], object], error: type[Exception]) -> str:
+    """The message of the error that `call` must end with."""
+    caught: Exception | None = None
+    try:
+        call()
+    except Exception as problem:
+        caught = problem
+    assert isinstance(caught, error), f"{error.__name__} was due, not {caught!r}"
+    return str(caught)

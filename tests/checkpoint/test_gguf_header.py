@@ -12,7 +12,7 @@ from teachkv.checkpoint import load_model
 from teachkv.checkpoint.gguf_header import METADATA_LIMIT, read_gguf_header
 from teachkv.errors import CheckpointError, TeachKVError
 from tests.gguf_toys import ARRAY, BOOL, F32, STRING, U32, U64, gguf_bytes, key_bytes, text, tiny_gguf
-from tests.toys import peak_growth
+from tests.toys import peak_growth, refusal
 
 W = ("w", [4, 2], 0, bytes(32))
 
@@ -20,9 +20,7 @@ W = ("w", [4, 2], 0, bytes(32))
 def refused(tmp_path: Path, raw: bytes) -> str:
     path = tmp_path / "bad.gguf"
     path.write_bytes(raw)
-    with pytest.raises(CheckpointError) as told:
-        read_gguf_header(path)
-    message = str(told.value)
+    message = refusal(lambda: read_gguf_header(path), CheckpointError)
     assert message.startswith(str(path))
     assert "\n" not in message
     assert len(message) < 400

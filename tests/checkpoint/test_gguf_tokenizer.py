@@ -14,6 +14,7 @@ from teachkv.checkpoint.gguf_spm import SPACE
 from teachkv.checkpoint.gguf_tokenizer import tokenizer_files
 from teachkv.errors import TokenizerError
 from tests.gguf_toys import ARRAY, BOOL, F32, I32, STRING, U32, gguf_bytes, vocabulary_keys
+from tests.toys import refuses
 
 BYTES = byte_symbols()
 
@@ -133,7 +134,7 @@ def test_control_and_user_tokens_are_found_whole_in_text(tmp_path: Path) -> None
 @pytest.mark.kills("gguf-pre-known/default")
 @pytest.mark.parametrize("pre", ["default", "chatglm-bpe", "Smollm", "", None])
 def test_an_unknown_rule_is_an_error_with_the_known_ones(tmp_path: Path, pre: str | None) -> None:
-    with pytest.raises(TokenizerError, match="known are gpt-2, smollm, llama-bpe"):
+    with refuses(TokenizerError, "known are gpt-2, smollm, llama-bpe"):
         files(tmp_path, ("tokenizer.ggml.pre", STRING if pre is not None else None, pre))
 
 

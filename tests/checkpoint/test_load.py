@@ -11,7 +11,7 @@ import pytest
 from teachkv.checkpoint import load_model
 from teachkv.checkpoint.mapping import narrow_bf16, widen_bf16
 from teachkv.errors import CheckpointError, ConfigError
-from tests.toys import FAMILIES, save_safetensors, tiny_config, tiny_tensors, write_folder, write_tiny
+from tests.toys import FAMILIES, refuses, save_safetensors, tiny_config, tiny_tensors, write_folder, write_tiny
 
 OWN_NAMES = {
     "input_norm": "input_layernorm.weight",
@@ -100,6 +100,7 @@ def test_16_bit_weights_are_widened_exactly(tmp_path: Path, dtype: str) -> None:
 
 
 @pytest.mark.kills("bf16-widen/as-float16", "bf16-widen/as-integer")
+@np.errstate(all="ignore")
 def test_all_65536_bfloat16_patterns_widen_exactly() -> None:
     bits = np.arange(65536, dtype=np.uint16)
     wide = widen_bf16(bits)
@@ -137,7 +138,7 @@ def test_each_tensor_deleted_in_turn_is_named(tmp_path: Path, family: str, shard
     for name in tensors:
         left = {key: value for key, value in tensors.items() if key != name}
         write_folder(tmp_path, config, left, shards=shards)
-        with pytest.raises(CheckpointError, match=f"tensor '{name}' is missing"):
+        with refuses(CheckpointError, f"tensor '{name}' is missing"):
             load_model(tmp_path)
 
 

@@ -4,6 +4,7 @@ The file is sparse, so the test needs neither the disk nor the time of a real on
 """
 
 import json
+import resource
 import sys
 from pathlib import Path
 
@@ -20,6 +21,9 @@ BIG |= {"num_key_value_heads": 8, "num_hidden_layers": 1, "tie_word_embeddings":
 
 def sparse_model(folder: Path) -> int:
     """A model directory of zeros; returns the bytes of its weights."""
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < 2 << 30:
+        pytest.skip(f"files may not exceed {allowed} bytes here")
     config = tiny_config(**BIG)
     (folder / "config.json").write_text(json.dumps(config))
     header, place = {}, 0

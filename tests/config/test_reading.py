@@ -118,6 +118,13 @@ def test_a_link_within_the_folder_and_a_link_to_the_folder_work(tmp_path: Path) 
     assert read_json(tmp_path / "alias" / "config.json") == {}
 
 
+def family_or_refusal(folder: Path) -> str:
+    try:
+        return ModelConfig.from_dir(folder).family
+    except ConfigError as problem:
+        return str(problem)
+
+
 @pytest.mark.kills("link-stays/no-hub")
 def test_the_hub_cache_layout_works(tmp_path: Path) -> None:
     blobs, snapshot = tmp_path / "models--o--m" / "blobs", tmp_path / "models--o--m" / "snapshots" / "abc"
@@ -125,7 +132,7 @@ def test_the_hub_cache_layout_works(tmp_path: Path) -> None:
     snapshot.mkdir(parents=True)
     (blobs / "0f3a").write_text(json.dumps(tiny_config()))
     (snapshot / "config.json").symlink_to(Path("..") / ".." / "blobs" / "0f3a")
-    assert ModelConfig.from_dir(snapshot).family == "llama"
+    assert family_or_refusal(snapshot) == "llama"
     (snapshot / "generation_config.json").symlink_to(tmp_path / "models--o--m" / "refs")
     with pytest.raises(ConfigError, match="generation_config"):
         ModelConfig.from_dir(snapshot)
