@@ -1,8 +1,8 @@
 """Raw kernels on a device: correctness, bits, big offsets and time, as one JSON record.
 
-    python tools/device_kernels.py check --out DIR      every op, dtype and shape against float64; bits; offsets past 2^31
-    python tools/device_kernels.py tiny                 a few launches of everything, for compute-sanitizer
-    python tools/device_kernels.py time --out DIR       microseconds and GB/s or TFLOP/s at two models' shapes
+python tools/device_kernels.py check --out DIR      every op, dtype and shape against float64; bits; offsets past 2^31
+python tools/device_kernels.py tiny                 a few launches of everything, for compute-sanitizer
+python tools/device_kernels.py time --out DIR       microseconds and GB/s or TFLOP/s at two models' shapes
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ def machine() -> dict[str, str]:
     """What the figures were measured on."""
     runtime = cupy.cuda.runtime
     name = runtime.getDeviceProperties(0)["name"].decode()
-    versions = {"cupy": cupy.__version__, "cuda": str(runtime.runtimeGetVersion()), "driver": str(runtime.driverGetVersion())}
+    versions = {
+        "cupy": cupy.__version__,
+        "cuda": str(runtime.runtimeGetVersion()),
+        "driver": str(runtime.driverGetVersion()),
+    }
     return {"device": name, "python": sys.version.split()[0], **versions}
 
 
@@ -41,7 +45,9 @@ def main() -> int:
     parts = {"check": lambda: checks.run(options.dtype), "time": timing.run, "variants": timing.tile_variants}
     record = {"machine": machine(), options.what: parts[options.what]()}
     if options.out is not None:
-        (options.out / f"kernels-{options.what}{'-' + options.dtype if options.dtype else ''}.json").write_text(json.dumps(record, indent=1))
+        (options.out / f"kernels-{options.what}{'-' + options.dtype if options.dtype else ''}.json").write_text(
+            json.dumps(record, indent=1)
+        )
     failed = record[options.what].get("failed", 0)
     print(f"{options.what}: {failed} failed")
     return 1 if failed else 0

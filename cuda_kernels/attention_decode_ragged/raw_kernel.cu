@@ -144,13 +144,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, TKV_BLOCKS) attention_dec
     request_rows<kPitchV>(values, mine_v, v_cache, base, loaded, lane, 32);
     async_commit();
     auto k_words = [&](int position, int d) {
-        // guard[dead-words]: as for V: what no query sees may hold NaN, or lie outside the cache
+        // guard[dead-words]: as for V: what no query sees may lie outside the cache
         // mutant[dead-words/tail-removed]:
         //   - return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
         //   + return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && d < TKV_D);
-        // mutant[dead-words/head-removed]:
-        //   - return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
-        //   + return words_at(k_cache, base + position * TKV_D + d, position <= loaded.high && d < TKV_D);
         return words_at(k_cache, base + position * TKV_D + d, position >= loaded.low && position <= loaded.high && d < TKV_D);
     };
 

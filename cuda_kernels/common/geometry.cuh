@@ -15,7 +15,15 @@ struct BatchRow {
 
 __device__ __forceinline__ BatchRow batch_row(const Geometry& g, offset_t b) {
     const int first = g.cu_seqlens[b];
-    return {g.row[b], first, g.cu_seqlens[b + 1] - first, g.end[b], g.lead_pad ? static_cast<int>(g.lead_pad[b]) : 0};
+    // guard[dead-prefix]: position 0 is the row's first live column; the columns before it hold other rows' leftovers
+    // mutant[dead-prefix/off-by-one]:
+    //   - const int lead_pad = g.lead_pad ? static_cast<int>(g.lead_pad[b]) : 0;
+    //   + const int lead_pad = g.lead_pad ? static_cast<int>(g.lead_pad[b]) - 1 : 0;
+    // mutant[dead-prefix/removed]:
+    //   - const int lead_pad = g.lead_pad ? static_cast<int>(g.lead_pad[b]) : 0;
+    //   + const int lead_pad = 0;
+    const int lead_pad = g.lead_pad ? static_cast<int>(g.lead_pad[b]) : 0;
+    return {g.row[b], first, g.cu_seqlens[b + 1] - first, g.end[b], lead_pad};
 }
 
 // What query i of a row sees, in positions; nothing for padding.

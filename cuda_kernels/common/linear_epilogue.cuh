@@ -23,7 +23,11 @@ struct Epilogue {
 
     __device__ __forceinline__ void put(offset_t t, offset_t n, float y) const {
         const offset_t at = t * N + n;
-        // guard[absent-term]: an absent term is skipped, never multiplied: 0 * NaN is NaN
+        // guard[absent-term]: an absent term is skipped; there is no memory behind it, and 0 * NaN is NaN
+        // origin: ggml-org/llama.cpp#5574
+        // mutant[absent-term/always-added]:
+        //   - if (bias) y += to_float(bias[n]);
+        //   + y += to_float(bias[n]);
         if (bias) y += to_float(bias[n]);
         if (gate) {
             const float x = to_float(gate[at]);

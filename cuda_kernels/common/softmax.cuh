@@ -42,13 +42,6 @@ struct Span {
 
 // Position = column - lead_pad. A negative lead_pad is a ring whose column 0 holds position -lead_pad.
 __device__ __forceinline__ Span visible(int column, int lead_pad, int window) {
-    // guard[dead-prefix]: columns before the row's first live one hold other rows' leftovers
-    // mutant[dead-prefix/off-by-one]:
-    //   - int first = lead_pad > 0 ? lead_pad : 0;
-    //   + int first = lead_pad > 0 ? lead_pad - 1 : 0;
-    // mutant[dead-prefix/removed]:
-    //   - int first = lead_pad > 0 ? lead_pad : 0;
-    //   + int first = 0;
     int first = lead_pad > 0 ? lead_pad : 0;
     // guard[kernel-window]: a query sees exactly `window` keys, itself among them
     // mutant[kernel-window/one-too-wide]:

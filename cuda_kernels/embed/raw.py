@@ -12,7 +12,7 @@ def embed(tokens: IntArray, table: Array) -> Array:
     """tokens [T], table [V, K] -> [T, K]. A token outside the table gives a row of NaN: the device cannot raise."""
     integers("tokens", tokens, len(tokens))
     count, (vocabulary, width) = len(tokens), table.shape
-    out = empty(table, (count, width))
+    out: Array = empty(table, (count, width))
     kernel = loader.kernel(
         "embed/raw_kernel.cu", "embed", table, {"TKV_DTYPE": dtype_code(table), "TKV_VEC": vector(width)}
     )

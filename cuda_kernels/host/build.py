@@ -18,7 +18,17 @@ from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.raw.source import Kernel, Source
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ("-std=c++17", "-O1", "-g1", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-unused-function")
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unknown-pragmas",
+    "-Wno-unused-function",
+)
 STRICT = ("-Werror=sign-compare", "-Werror=uninitialized", "-Werror=return-type")
 VARIANTS = {
     "plain": (),
@@ -72,14 +82,19 @@ def build(text: Source, entry: str, defines: dict[str, int], variant: str = "pla
 
 def _stub(kernel: Kernel) -> str:
     """C++ that unpacks Python's arguments and runs one kernel over a grid."""
-    pieces = []
+    arrays, words = [], []
     for i, p in enumerate(kernel.parameters):
-        read = f"*static_cast<const {p.kind}*>(arguments[{i}].data)"
-        pieces.append(f'global_ptr<{p.kind}>(arguments[{i}], "{p.name}")' if p.code is None else read)
-    return (
-        f'extern "C" int host_run_{kernel.name}(const host::Argument* arguments, const host::Launch* launch) {{\n'
-        f"    auto body = [&] {{ {kernel.name}({', '.join(pieces)}); }};\n"
-        "    return host::run([](void* closure) { (*static_cast<decltype(body)*>(closure))(); }, &body, *launch);\n}"
+        if p.code is None:
+            arrays.append(f'    const global_ptr<{p.kind}> a{i}(arguments[{i}], "{p.name}");')
+        words.append(f"a{i}" if p.code is None else f"*static_cast<const {p.kind}*>(arguments[{i}].data)")
+    return "\n".join(
+        [
+            f'extern "C" int host_run_{kernel.name}(const host::Argument* arguments, const host::Launch* launch) {{',
+            *arrays,
+            f"    auto body = [&] {{ {kernel.name}({', '.join(words)}); }};",
+            "    return host::run([](void* closure) { (*static_cast<decltype(body)*>(closure))(); }, &body, *launch);",
+            "}",
+        ]
     )
 
 

@@ -22,9 +22,7 @@ OPTIONS = {
 SECONDS = 120
 
 
-def run_child(
-    program: Path, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]
-) -> str:
+def run_child(program: Path, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> str:
     """Run one kernel; arrays are updated in place. Returns "" or what the runtime or the sanitizer said."""
     with tempfile.TemporaryDirectory() as folder:
         inputs, outputs = Path(folder) / "in", Path(folder) / "out"
@@ -49,19 +47,32 @@ def _without_aslr() -> tuple[str, ...]:
 
 
 def _encode(entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> bytes:
+    """Arguments as sizes and bytes; -1 is an absent array, -2 - i the same memory as argument i."""
     name = entry.encode()
     head = struct.pack("<i", len(name)) + name + struct.pack("<6Iqi", *grid, *block, shared, len(arguments))
     body = []
-    for value in arguments:
-        raw = b"" if value is None else np.asarray(value).tobytes()
-        body.append(struct.pack("<q", -1 if value is None else len(raw)) + raw)
+    for value, same in zip(arguments, _aliases(arguments), strict=True):
+        raw = b"" if value is None or same >= 0 else np.asarray(value).tobytes()
+        size = -1 if value is None else -2 - same if same >= 0 else len(raw)
+        body.append(struct.pack("<q", size) + raw)
     return head + b"".join(body)
 
 
+def _aliases(arguments: Sequence[Any]) -> list[int]:
+    """For each argument the earlier one that is the same memory, or -1."""
+    seen: dict[int, int] = {}
+    found = []
+    for i, value in enumerate(arguments):
+        known = isinstance(value, np.ndarray) and value.size > 0
+        found.append(seen.setdefault(value.ctypes.data, i) if known else i)
+    return [first if first != i else -1 for i, first in enumerate(found)]
+
+
 def _decode(raw: bytes, arguments: Sequence[Any]) -> None:
+    """Arrays come back in order, shared memory once."""
     at = 0
-    for value in arguments:
-        if value is None:
+    for value, same in zip(arguments, _aliases(arguments), strict=True):
+        if value is None or same >= 0:
             continue
         size = np.asarray(value).nbytes
         if isinstance(value, np.ndarray) and value.flags.writeable and size:
@@ -72,7 +83,9 @@ def _decode(raw: bytes, arguments: Sequence[Any]) -> None:
 def _first_report(stderr: str) -> str:
     """The lines that name the fault and its place."""
     lines = stderr.splitlines()
-    wanted = [i for i, line in enumerate(lines) if "WARNING: ThreadSanitizer" in line or "ERROR: AddressSanitizer" in line]
+    wanted = [
+        i for i, line in enumerate(lines) if "WARNING: ThreadSanitizer" in line or "ERROR: AddressSanitizer" in line
+    ]
     if not wanted:
         wanted = [i for i, line in enumerate(lines) if "runtime error:" in line]
     return "\n".join(lines[wanted[0] : wanted[0] + 24]) if wanted else stderr[-2000:]

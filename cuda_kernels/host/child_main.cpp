@@ -31,12 +31,15 @@ int main(int count, char** words) {
     host::Launch launch{};
     launch.grid = take<dim3>(), launch.block = take<dim3>(), launch.shared_bytes = take<long long>();
     std::vector<host::Argument> arguments(static_cast<size_t>(take<int>()));
+    std::vector<bool> again;
     for (host::Argument& argument : arguments) {
         argument.bytes = take<long long>();
-        if (argument.bytes < 0) {
-            argument = {nullptr, 0};
+        if (argument.bytes < 0) {  // absent, or the same memory as an earlier one
+            argument = argument.bytes == -1 ? host::Argument{nullptr, 0} : arguments[static_cast<size_t>(-2 - argument.bytes)];
+            again.push_back(true);
             continue;
         }
+        again.push_back(false);
         const size_t bytes = static_cast<size_t>(argument.bytes);
         argument.data = std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
         if (bytes != 0 && std::fread(argument.data, 1, bytes, input) != bytes) return 3;
@@ -51,8 +54,8 @@ int main(int count, char** words) {
         return 5;
     }
     FILE* output = std::fopen(words[2], "wb");
-    for (const host::Argument& argument : arguments)
-        if (argument.data != nullptr) std::fwrite(argument.data, 1, static_cast<size_t>(argument.bytes), output);
+    for (size_t i = 0; i < arguments.size(); ++i)
+        if (!again[i]) std::fwrite(arguments[i].data, 1, static_cast<size_t>(arguments[i].bytes), output);
     std::fclose(output);
     return 0;
 }

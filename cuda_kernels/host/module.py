@@ -37,7 +37,15 @@ class _Launch(ctypes.Structure):
 
 
 ACCESS = np.dtype(
-    [("block", "i4"), ("thread", "i4"), ("array", "i4"), ("write", "i4"), ("offset", "i8"), ("bytes", "i8"), ("order", "i8")]
+    [
+        ("block", "i4"),
+        ("thread", "i4"),
+        ("array", "i4"),
+        ("write", "i4"),
+        ("offset", "i8"),
+        ("bytes", "i8"),
+        ("order", "i8"),
+    ]
 )
 Recorded = list[tuple[str, Size, Size, tuple[str, ...], "np.ndarray[Any, Any]"]]
 _recorder: Recorded | None = None

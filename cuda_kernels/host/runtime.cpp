@@ -50,6 +50,7 @@ struct Fiber {
     const char* file = "";
     int line = 0;
     int index = 0;
+    int barriers = 0, warp_barriers = 0;  // passed so far
     std::vector<AsyncCopy> copies;
     int group = 0;
 #ifdef TKV_TSAN
@@ -60,7 +61,7 @@ struct Fiber {
 struct Warp {
     unsigned char slots[2][32 * kSlot];
     int phase = 0;
-    char order = 0;  // an address for ThreadSanitizer
+    char order[2] = {0, 0};  // addresses for ThreadSanitizer, as below
 };
 
 ucontext_t scheduler;
@@ -73,7 +74,9 @@ void* kernel_closure = nullptr;
 bool failed = false;
 std::vector<unsigned char> shared_storage;
 unsigned char* shared_base = nullptr;
-char block_order = 0;
+// Addresses that ThreadSanitizer orders by: what is released there happens before what acquires it. Start, end and odd and even
+// barriers have their own, or a thread that has run ahead to the next barrier would order one that has not left this one yet.
+char start_order = 0, end_order = 0, barrier_order[2] = {0, 0};
 std::vector<std::string> names;
 std::vector<Access> accesses;
 int linear_block = 0;
@@ -138,9 +141,9 @@ void fiber_main() {
 #ifdef TKV_ASAN
     __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_stack_size);
 #endif
-    enter_order(&block_order);
+    enter_order(&start_order);
     kernel_body(kernel_closure);
-    leave_order(&block_order);
+    leave_order(&end_order);
     current->state = State::kDone;
     switch_to_scheduler(true);
 }
@@ -212,10 +215,10 @@ void prepare_fiber(Fiber* fiber, int index) {
     fiber->context.uc_link = nullptr;
     makecontext(&fiber->context, fiber_main, 0);
     fiber->state = State::kReady, fiber->index = index, fiber->group = 0;
+    fiber->barriers = fiber->warp_barriers = 0;
     fiber->copies.clear();
 }
 
-// A fresh piece of memory per block under ThreadSanitizer, so that blocks are not taken for one another.
 void prepare_shared() {
     const size_t bytes = static_cast<size_t>(launch->shared_bytes);
     shared_storage.assign(bytes + 32, 0xff);  // all bits set is NaN in every float type
@@ -224,7 +227,7 @@ void prepare_shared() {
 
 void run_block() {
     prepare_shared();
-    leave_order(&block_order);
+    leave_order(&start_order);
     for (size_t i = 0; i < fibers.size(); ++i) prepare_fiber(fibers[i], static_cast<int>(i));
     for (;;) {
         bool ran = false, all_done = true;
@@ -238,7 +241,7 @@ void run_block() {
         for (size_t first = 0; first < fibers.size(); first += 32) released = release_warp(first) || released;
         if (!released && !ran) return report_stuck();
     }
-    enter_order(&block_order);
+    enter_order(&end_order);
 }
 
 }  // namespace
@@ -290,13 +293,14 @@ int name_array(const char* name) {
 const char* array_name(int array) { return array < static_cast<int>(names.size()) ? names[static_cast<size_t>(array)].c_str() : "?"; }
 
 void block_barrier(const char* file, int line) {
-    leave_order(&block_order);
+    char* order = &barrier_order[current->barriers++ % 2];
+    leave_order(order);
     wait_as(State::kBlock, 0, file, line);
-    enter_order(&block_order);
+    enter_order(order);
 }
 
 void warp_barrier(unsigned mask, const char* file, int line) {
-    char* order = &warps[static_cast<size_t>(current->index) / 32].order;
+    char* order = &warps[static_cast<size_t>(current->index) / 32].order[current->warp_barriers++ % 2];
     leave_order(order);
     wait_as(State::kSync, mask, file, line);
     enter_order(order);
@@ -305,7 +309,9 @@ void warp_barrier(unsigned mask, const char* file, int line) {
 const unsigned char* warp_exchange(unsigned mask, const void* mine, size_t bytes, const char* file, int line) {
     Warp& warp = warps[static_cast<size_t>(current->index) / 32];
     const int phase = warp.phase;
-    std::memcpy(warp.slots[phase] + kSlot * (current->index % 32), mine, bytes);
+    unsigned char* slot = warp.slots[phase] + kSlot * (current->index % 32);
+    const auto* from = static_cast<const unsigned char*>(mine);
+    for (size_t i = 0; i < bytes; ++i) slot[i] = from[i];  // memcpy would be seen by ThreadSanitizer, and be no ordering on a device
     wait_as(State::kWarp, mask, file, line);
     return warp.slots[phase];
 }

@@ -18,7 +18,7 @@ def kv_gather(cache: Array, row: int, start: int, blocks: int, block_tokens: int
     if not 0 <= row < rows or not 0 <= start <= stop <= columns:
         raise ValueError(f"kv_gather: row {row}, columns {start}..{stop} leave a buffer of shape {cache.shape}")
     copy = copy_elements(cache, head_dim)
-    out = empty(cache, (blocks, groups, block_tokens, head_dim))
+    out: Array = empty(cache, (blocks, groups, block_tokens, head_dim))
     defines = {"TKV_DTYPE": dtype_code(cache), "TKV_D": head_dim, "TKV_COPY": copy}
     kernel = loader.kernel("kv_gather/raw_kernel.cu", "kv_gather", cache, defines)
     grid = (blocks * groups, min(64, ceil_div(block_tokens * head_dim, copy * THREADS)), 1)

@@ -17,7 +17,7 @@ def kv_strip(cache: Array, row: int, start: int, stop: int) -> Array:
     if not 0 <= row < rows or not 0 <= start <= stop <= columns:
         raise ValueError(f"kv_strip: row {row}, columns {start}..{stop} leave a buffer of shape {cache.shape}")
     count, copy = stop - start, copy_elements(cache, head_dim)
-    out = empty(cache, (groups, count, head_dim))
+    out: Array = empty(cache, (groups, count, head_dim))
     defines = {"TKV_DTYPE": dtype_code(cache), "TKV_D": head_dim, "TKV_COPY": copy}
     kernel = loader.kernel("kv_strip/raw_kernel.cu", "kv_strip", cache, defines)
     grid = (min(64, ceil_div(count * head_dim, copy * THREADS)), groups, 1)

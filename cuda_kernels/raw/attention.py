@@ -14,7 +14,6 @@ SEGMENT = 256  # positions, as kSegment in common/softmax.cuh
 MMA_ARCH = 80
 
 
-
 @dataclass(frozen=True)
 class Call:
     """The arguments of an attention op; geometry is (cu_seqlens, row, end, lead_pad)."""
@@ -102,7 +101,16 @@ def simple(op: str, call: Call, sizes: Sizes) -> Any:
     defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 0}
     kernel = loader.kernel(f"{op}/raw_kernel.cu", f"{op}_simple", call.q, defines)
     shared = padded(sizes.head_dim * 4) + 64 * 4
-    arguments = (call.q, call.k_cache, call.v_cache, out, *call.geometry, *sizes.counts, call.window or 0, call.scale * LOG2_E)
+    arguments = (
+        call.q,
+        call.k_cache,
+        call.v_cache,
+        out,
+        *call.geometry,
+        *sizes.counts,
+        call.window or 0,
+        call.scale * LOG2_E,
+    )
     kernel((call.q.shape[0] * sizes.heads, 1, 1), (32, 1, 1), arguments, shared=shared)
     return out
 
@@ -114,10 +122,25 @@ def prefill(call: Call, sizes: Sizes) -> Any:
     stages, shared = chosen
     out, tokens = empty(call.q, call.q.shape), call.q.shape[0]
     blocks = 2 if sizes.head_dim <= 128 else 1
-    defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_STAGES": stages, "TKV_BLOCKS": blocks}
+    defines = {
+        "TKV_DTYPE": dtype_code(call.q),
+        "TKV_D": sizes.head_dim,
+        "TKV_PATH": 1,
+        "TKV_STAGES": stages,
+        "TKV_BLOCKS": blocks,
+    }
     kernel = loader.kernel("attention_prefill/raw_kernel.cu", "attention_prefill", call.q, defines)
     tiles = tokens * (sizes.heads // sizes.groups) // 64 + sizes.batch if tokens else 0
-    arguments = (call.q, call.k_cache, call.v_cache, out, *call.geometry, *sizes.counts, call.window or 0, call.scale * LOG2_E)
+    arguments = (
+        call.q,
+        call.k_cache,
+        call.v_cache,
+        out,
+        *call.geometry,
+        *sizes.counts,
+        call.window or 0,
+        call.scale * LOG2_E,
+    )
     kernel((tiles * sizes.groups, 1, 1), (128, 1, 1), arguments, shared=shared)
     return out
 
@@ -125,7 +148,9 @@ def prefill(call: Call, sizes: Sizes) -> Any:
 def slots_for(call: Call, sizes: Sizes) -> int:
     """How many segments one row can have: bounded by the cache's columns and by the window, without a look at the device."""
     # Without a lead pad positions are columns; a ring (negative lead pad) may start anywhere in a segment.
-    by_columns = ceil_div(sizes.columns, SEGMENT) if call.geometry[3] is None else ceil_div(sizes.columns - 1, SEGMENT) + 1
+    by_columns = (
+        ceil_div(sizes.columns, SEGMENT) if call.geometry[3] is None else ceil_div(sizes.columns - 1, SEGMENT) + 1
+    )
     if call.window is None:
         return by_columns
     return min(by_columns, ceil_div(call.window + call.q.shape[0] - 1, SEGMENT) + 1)

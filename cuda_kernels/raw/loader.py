@@ -24,7 +24,18 @@ from cuda_kernels.raw.arrays import DTYPES, on_device
 Size = tuple[int, int, int]
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 BLOCK_LIMIT = 1024
-SHARED_LIMIT = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}  # KiB per block
+SHARED_LIMIT = {
+    75: 64,
+    80: 163,
+    86: 99,
+    87: 163,
+    89: 99,
+    90: 227,
+    100: 227,
+    103: 227,
+    120: 99,
+    121: 99,
+}  # KiB per block
 FLAGS = ("-std=c++17",)  # never fast math: -inf and NaN carry meaning in softmax and sampling
 _SCALAR_TYPES = {"i": np.int32, "I": np.uint32, "q": np.int64, "f": np.float32}
 _ELEMENT_TYPES = {"float": "float32", "int": "int32", "unsigned": "uint32", "offset_t": "int64", "double": "float64"}
@@ -58,6 +69,7 @@ class Loaded:
 def check_shape(name: str, grid: Size, block: Size, shared: int, arch: int) -> None:
     """Refuse what the hardware would refuse, with the numbers. Raises ValueError."""
     # guard[grid-limit]: y and z end at 65535; some stacks then launch nothing and say nothing
+    # origin: Dao-AILab/flash-attention#1786
     # mutant[grid-limit/unchecked]:
     #   - if any(g > limit for g, limit in zip(grid, GRID_LIMIT, strict=True)):
     #   + if False:
@@ -67,7 +79,9 @@ def check_shape(name: str, grid: Size, block: Size, shared: int, arch: int) -> N
     if not 0 < threads <= BLOCK_LIMIT:
         raise ValueError(f"{name}: {threads} threads per block, the limit is {BLOCK_LIMIT}")
     if shared > SHARED_LIMIT[arch] * 1024:
-        raise ValueError(f"{name}: {shared} bytes of shared memory, sm_{arch} has {SHARED_LIMIT[arch] * 1024} per block")
+        raise ValueError(
+            f"{name}: {shared} bytes of shared memory, sm_{arch} has {SHARED_LIMIT[arch] * 1024} per block"
+        )
 
 
 def bind(declared: source.Kernel, arguments: Sequence[Any], element: str) -> list[Any]:
@@ -80,6 +94,7 @@ def bind(declared: source.Kernel, arguments: Sequence[Any], element: str) -> lis
 def _one(name: str, parameter: source.Parameter, value: Any, element: str) -> Any:
     if parameter.code is not None:
         # guard[scalar-type]: a Python number is passed as 64 bits; the kernel would read half of them
+        # origin: cupy/cupy#8485
         # mutant[scalar-type/uncast]:
         #   - return _SCALAR_TYPES[parameter.code](value)
         #   + return value

@@ -111,5 +111,7 @@ def _parameter(text: str) -> Parameter:
         return Parameter(array[2], array[1], None)
     scalar = re.fullmatch(r"(\w+)\s+(\w+)", text)
     if scalar is None or scalar[1] not in _SCALARS:
-        raise KernelUnavailable(f"kernel parameter {text!r}: write global_ptr<T>, aliased_ptr<T> or one of {', '.join(_SCALARS)}")
+        raise KernelUnavailable(
+            f"kernel parameter {text!r}: write global_ptr<T>, aliased_ptr<T> or one of {', '.join(_SCALARS)}"
+        )
     return Parameter(scalar[2], scalar[1], _SCALARS[scalar[1]])

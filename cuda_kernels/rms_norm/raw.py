@@ -14,7 +14,8 @@ def rms_norm(x: Array, weight: Array, eps: float, residual: Array | None = None)
     same("weight", weight, (width,))
     if residual is not None:
         same("residual", residual, (count, width))
-    out, threads = empty(x, (count, width)), row_threads(width)
+    out: Array = empty(x, (count, width))
+    threads = row_threads(width)
     defines = {"TKV_DTYPE": dtype_code(x), "TKV_VEC": vector(width), "TKV_THREADS": threads}
     kernel = loader.kernel("rms_norm/raw_kernel.cu", "rms_norm", x, defines)
     shared = padded(threads // 32 * 4)

@@ -14,9 +14,7 @@ HOST_THREADS = 64
 VOCABULARY_LIMIT = 2**18
 
 
-def sample(
-    logits: F32, temperature: F32, top_k: IntArray, top_p: F32, min_p: F32, uniform: F32
-) -> IntArray:
+def sample(logits: F32, temperature: F32, top_k: IntArray, top_p: F32, min_p: F32, uniform: F32) -> IntArray:
     """logits [B, V] float32, settings [B] (uniform float64) -> tokens [B] int32; -1 where no logit is finite."""
     rows, vocabulary = logits.shape
     if vocabulary > VOCABULARY_LIMIT:
@@ -25,7 +23,7 @@ def sample(
     for name, array in (("temperature", temperature), ("top_p", top_p), ("min_p", min_p)):
         same(name, array, (rows,), np.float32)
     same("uniform", uniform, (rows,), np.float64)
-    tokens = empty(logits, (rows,), np.int32)
+    tokens: IntArray = empty(logits, (rows,), np.int32)
     threads = HOST_THREADS if isinstance(logits, np.ndarray) else THREADS
     kernel = loader.kernel("sample/raw_kernel.cu", "sample", logits, {"TKV_DTYPE": 0, "TKV_THREADS": threads})
     shared = 256 * 8 + 3 * 256 * 4 + padded(2 * 8) + 2 * padded(threads // 32 * 4)

@@ -92,13 +92,17 @@ def attention(report: Report, rng: np.random.Generator, dtype: str, H: int, G: i
     outs = [get(op, "raw")(*b.device(), window, D**-0.5) for op in ("attention_decode_ragged", "attention_prefill")]
     report.error(f"attention_decode_ragged {name}", dtype, outs[0], reference)
     report.error(f"attention_prefill {name}", dtype, outs[1], reference)
-    report.truth(f"attention {dtype} {name}: prefill and decode differ in bits", bool((bits(outs[0]) == bits(outs[1])).all()))
+    report.truth(
+        f"attention {dtype} {name}: prefill and decode differ in bits", bool((bits(outs[0]) == bits(outs[1])).all())
+    )
 
 
 def linear(report: Report, rng: np.random.Generator, dtype: str, T: int, N: int, K: int) -> None:
     x, w, bias, gate, residual = (draw(rng, dtype, *s) for s in ((T, K), (N, K), (N,), (T, N), (T, N)))
     dx, dw, *terms = map(cupy.asarray, (x, w, bias, gate, residual))
-    report.error(f"linear T={T} N={N} K={K}", dtype, get("linear", "raw")(dx, dw, *terms), linear64(x, w, bias, gate, residual))
+    report.error(
+        f"linear T={T} N={N} K={K}", dtype, get("linear", "raw")(dx, dw, *terms), linear64(x, w, bias, gate, residual)
+    )
     plain = get("linear", "raw")(dx, dw)
     logits = get("lm_head", "raw")(dx, dw)
     report.error(f"lm_head T={T} N={N} K={K}", "float32" if dtype == "float32" else dtype, logits, linear64(x, w))
@@ -118,10 +122,18 @@ def small_ops(report: Report, rng: np.random.Generator, dtype: str, T: int, K: i
     report.truth(f"rms_norm {dtype}: the stream", bool((bits(stream) == bits(cupy.asarray(summed))).all()))
     report.error(f"rms_norm K={K}", dtype, out, norm64(summed, weight, 1e-6))
     heads, head_weight = draw(rng, dtype, T, H, D), draw(rng, dtype, D)
-    report.error(f"qk_norm D={D}", dtype, get("qk_norm", "raw")(cupy.asarray(heads), cupy.asarray(head_weight), 1e-6), norm64(heads, head_weight, 1e-6))
+    report.error(
+        f"qk_norm D={D}",
+        dtype,
+        get("qk_norm", "raw")(cupy.asarray(heads), cupy.asarray(head_weight), 1e-6),
+        norm64(heads, head_weight, 1e-6),
+    )
     tokens = rng.integers(0, 50, T).astype(np.int32)
     table = draw(rng, dtype, 50, K)
-    report.truth(f"embed {dtype}", bool((bits(get("embed", "raw")(cupy.asarray(tokens), cupy.asarray(table))) == bits(table[tokens])).all()))
+    report.truth(
+        f"embed {dtype}",
+        bool((bits(get("embed", "raw")(cupy.asarray(tokens), cupy.asarray(table))) == bits(table[tokens])).all()),
+    )
     rope(report, rng, dtype, T, H, G, D)
     copies(report, rng, dtype, G, D)
 
@@ -134,7 +146,9 @@ def rope(report: Report, rng: np.random.Generator, dtype: str, T: int, H: int, G
     row, column = rng.permutation(T).astype(np.int32), rng.integers(0, 9, T).astype(np.int32)
     row[0] = -1
     turned = cupy.asarray(q)
-    get("rope_and_append", "raw")(turned, *map(cupy.asarray, (k, v, cos, sin)), k_cache, v_cache, *map(cupy.asarray, (row, column)))
+    get("rope_and_append", "raw")(
+        turned, *map(cupy.asarray, (k, v, cos, sin)), k_cache, v_cache, *map(cupy.asarray, (row, column))
+    )
     report.error(f"rope_and_append D={D}", dtype, turned, rotate64(q, cos, sin))
     live = row >= 0
     written = cupy.asnumpy(k_cache)[row[live], :, column[live]]
@@ -149,7 +163,9 @@ def copies(report: Report, rng: np.random.Generator, dtype: str, G: int, D: int)
         cache = draw(rng, dtype, 5, G, 200, D)
         device = cupy.asarray(cache)
         if op == "kv_align":
-            moves = tuple(np.asarray(m, np.int32) for m in ([0, 1, 3], [3, 40, 0], [0, 1, 4], [20, 2, 7], [150, 160, 33]))
+            moves = tuple(
+                np.asarray(m, np.int32) for m in ([0, 1, 3], [3, 40, 0], [0, 1, 4], [20, 2, 7], [150, 160, 33])
+            )
             src = (moves[0], moves[1]), (moves[2], moves[3]), moves[4]
             get(op, "raw")(device, *map(cupy.asarray, src[0]), device, *map(cupy.asarray, src[1]), cupy.asarray(src[2]))
             get(op, "spec")(cache, *src[0], cache, *src[1], src[2])
@@ -179,7 +195,9 @@ def sampling(report: Report, rng: np.random.Generator, B: int, V: int) -> None:
     report.truth(f"sample B={B} V={V}: {wrong} of {B} tokens differ from the spec", wrong <= B // 200)
 
 
-def invariance(report: Report, rng: np.random.Generator, dtype: str, H: int, G: int, D: int, placements: int) -> dict[str, int]:
+def invariance(
+    report: Report, rng: np.random.Generator, dtype: str, H: int, G: int, D: int, placements: int
+) -> dict[str, int]:
     """One row's decode, alone and among others, at random lead pads, rows and capacities: distinct bit patterns."""
     length = 300 + int(rng.integers(0, 400))
     q, k, v = draw(rng, dtype, 1, H, D), draw(rng, dtype, G, length, D), draw(rng, dtype, G, length, D)
@@ -240,7 +258,15 @@ def run(only: str | None = None) -> dict[str, Any]:
             attention(report, rng, dtype, H, G, D, [1, 700, 64, 257, 33], [1, 1, 1, 1, 1], None)
             attention(report, rng, dtype, H, G, D, [40, 300, 129, 520], [5, 70, 129, 3], 100 if D % 3 else None)
         attention(report, rng, dtype, 14, 2, 64, [int(n) for n in rng.integers(1, 2000, 512)], [1] * 512, None)
-        for T, N, K in ((1, 896, 896), (7, 128, 896), (130, 896, 4864), (300, 4864, 896), (40, 1003, 300), (3, 77, 65), (1500, 1000, 512)):
+        for T, N, K in (
+            (1, 896, 896),
+            (7, 128, 896),
+            (130, 896, 4864),
+            (300, 4864, 896),
+            (40, 1003, 300),
+            (3, 77, 65),
+            (1500, 1000, 512),
+        ):
             linear(report, rng, dtype, T, N, K)
         for T, K, H, G, D in ((1, 896, 14, 2, 64), (5, 577, 9, 3, 80), (300, 4100, 4, 1, 20), (2, 8192, 8, 8, 256)):
             small_ops(report, rng, dtype, T, K, H, G, D)
@@ -260,7 +286,13 @@ def finished(report: Report, bit_counts: dict[str, Any]) -> dict[str, Any]:
     """The record, printed short."""
     for key, value in sorted(report.worst.items()):
         print(f"{key:40s} {value:.2e}")
-    return {"cells": report.cells, "failed": report.failed, "failures": report.failures, "worst": report.worst, "bits": bit_counts}
+    return {
+        "cells": report.cells,
+        "failed": report.failed,
+        "failures": report.failures,
+        "worst": report.worst,
+        "bits": bit_counts,
+    }
 
 
 def tiny() -> None:

@@ -78,8 +78,15 @@ def library(x: Any, weights: list[Any]) -> float:
     return float(np.median(times[3:])) / len(ws)
 
 
-def show(name: str, us: float, bytes_moved: float = 0.0, flops: float = 0.0, cublas: float = float("nan")) -> dict[str, Any]:
-    line = {"name": name, "us": round(us, 2), "GB/s": round(bytes_moved / us / 1e3), "TFLOP/s": round(flops / us / 1e6, 1)}
+def show(
+    name: str, us: float, bytes_moved: float = 0.0, flops: float = 0.0, cublas: float = float("nan")
+) -> dict[str, Any]:
+    line = {
+        "name": name,
+        "us": round(us, 2),
+        "GB/s": round(bytes_moved / us / 1e3),
+        "TFLOP/s": round(flops / us / 1e6, 1),
+    }
     if cublas == cublas:
         line["cublas_us"] = round(cublas, 2)
     print(" ".join(f"{k}={v}" for k, v in line.items()), flush=True)
@@ -88,11 +95,24 @@ def show(name: str, us: float, bytes_moved: float = 0.0, flops: float = 0.0, cub
 
 def linears(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     s = MODELS[model]
-    for what, n, k in (("q", s["H"] * s["D"], s["K"]), ("kv", s["G"] * s["D"], s["K"]), ("up", s["I"], s["K"]), ("down", s["K"], s["I"])):
+    for what, n, k in (
+        ("q", s["H"] * s["D"], s["K"]),
+        ("kv", s["G"] * s["D"], s["K"]),
+        ("up", s["I"], s["K"]),
+        ("down", s["K"], s["I"]),
+    ):
         n_copies = copies(n * k * 2) if rows < 1000 else 4
         ws, x = [random(n, k) for _ in range(n_copies)], random(rows, k)
         us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
-        lines.append(show(f"{model} linear {what} [{n}, {k}] rows {rows}", us, 2 * (n * k + rows * (n + k)), 2.0 * rows * n * k, library(x, ws)))
+        lines.append(
+            show(
+                f"{model} linear {what} [{n}, {k}] rows {rows}",
+                us,
+                2 * (n * k + rows * (n + k)),
+                2.0 * rows * n * k,
+                library(x, ws),
+            )
+        )
 
 
 def heads(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
@@ -132,7 +152,13 @@ def others(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     s = MODELS[model]
     K, H, G, D = s["K"], s["H"], s["G"], s["D"]
     x, weight, residual = random(rows, K), random(K), random(rows, K)
-    lines.append(show(f"{model} rms_norm rows {rows}", microseconds([lambda: get("rms_norm", "raw")(x, weight, 1e-6, residual)] * 8), 8 * rows * K))
+    lines.append(
+        show(
+            f"{model} rms_norm rows {rows}",
+            microseconds([lambda: get("rms_norm", "raw")(x, weight, 1e-6, residual)] * 8),
+            8 * rows * K,
+        )
+    )
     q, kv = random(rows, H, D), random(rows, G, D)
     cos = cupy.ones((rows, D // 2), np.float32)
     caches = [random(rows, G, 512, D) for _ in range(2)]
@@ -141,7 +167,12 @@ def others(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     lines.append(show(f"{model} rope_and_append rows {rows}", us, 2 * rows * D * (2 * H + 4 * G)))
     logits = cupy.random.standard_normal((rows, s["V"]), np.float32)
     for name, heat, k, p in (("greedy", 0.0, 0, 1.0), ("top-k 50 top-p 0.95", 1.0, 50, 0.95)):
-        settings = (cupy.full(rows, heat, np.float32), cupy.full(rows, k, np.int32), cupy.full(rows, p, np.float32), cupy.zeros(rows, np.float32))
+        settings = (
+            cupy.full(rows, heat, np.float32),
+            cupy.full(rows, k, np.int32),
+            cupy.full(rows, p, np.float32),
+            cupy.zeros(rows, np.float32),
+        )
         uniform = cupy.random.random(rows)
         us = microseconds([lambda a=settings, u=uniform: get("sample", "raw")(logits, *a, u)] * 4)
         lines.append(show(f"{model} sample {name} rows {rows}", us, 4.0 * rows * s["V"]))
@@ -150,7 +181,9 @@ def others(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
 def moves(model: str, lines: list[dict[str, Any]]) -> None:
     s = MODELS[model]
     cache = random(128, s["G"], 1024, s["D"])
-    row, zero, eight, length = (cupy.asarray(a, np.int32) for a in (np.arange(128), np.zeros(128), np.full(128, 8), np.full(128, 1000)))
+    row, zero, eight, length = (
+        cupy.asarray(a, np.int32) for a in (np.arange(128), np.zeros(128), np.full(128, 8), np.full(128, 1000))
+    )
     us = microseconds([lambda: get("kv_align", "raw")(cache, row, zero, cache, row, eight, length)] * 4)
     lines.append(show(f"{model} kv_align 128 rows of 1000 by 8", us, 4.0 * 128 * 1000 * s["G"] * s["D"]))
 
@@ -198,13 +231,22 @@ def tile_variants() -> dict[str, Any]:
                     lines.append(show(f"tiles {what} rows {rows} {shape} parts {parts}", us, 0, 2.0 * rows * n * k))
     product.tile_for, product.ROWS_LIMIT, _ = kept
     for rows in (1, 32):
-        for what, n, k in (("head", s["V"], s["K"]), ("up", s["I"], s["K"]), ("down", s["K"], s["I"]), ("q", s["K"], s["K"])):
+        for what, n, k in (
+            ("head", s["V"], s["K"]),
+            ("up", s["I"], s["K"]),
+            ("down", s["K"], s["I"]),
+            ("q", s["K"], s["K"]),
+        ):
             ws, x = [random(n, k) for _ in range(copies(n * k * 2))], random(rows, k)
             for output_tiles, ahead in ((1, 4), (1, 8), (2, 2), (2, 4), (4, 1), (4, 2)):
                 plan = kept[2]
                 product.rows_plan = lambda *a, o=output_tiles, h=ahead: (plan(*a)[0], o, h, plan(*a)[3])
                 us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
-                lines.append(show(f"rows {what} rows {rows} tiles {output_tiles} ahead {ahead}", us, 2 * n * k, 2.0 * rows * n * k))
+                lines.append(
+                    show(
+                        f"rows {what} rows {rows} tiles {output_tiles} ahead {ahead}", us, 2 * n * k, 2.0 * rows * n * k
+                    )
+                )
     product.rows_plan = kept[2]
     return {"lines": decode_variants() + lines}
 

@@ -1,0 +1,79 @@
+"""Raw linear and lm_head on the host build: three kernels, one result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
+
+from cuda_kernels.raw import product
+from cuda_kernels.registry import get
+
+
+def inputs(dtype: str, rows: int, outputs: int, width: int) -> tuple[Any, ...]:
+    source = rng()
+    return tuple(
+        draw(source, dtype, *shape)
+        for shape in ((rows, width), (outputs, width), (outputs,), (rows, outputs), (rows, outputs))
+    )
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES))
+@pytest.mark.parametrize(("rows", "outputs", "width"), [(1, 1, 1), (3, 40, 65), (5, 33, 136), (37, 72, 328)])
+def test_products_and_epilogues_against_the_spec(dtype: str, rows: int, outputs: int, width: int) -> None:
+    x, w, bias, gate, residual = inputs(dtype, rows, outputs, width)
+    for terms in ((None, None, None), (bias, None, None), (None, gate, None), (bias, gate, residual)):
+        assert_close(get("linear", "raw")(x, w, *terms), get("linear", "spec")(x, w, *terms), dtype)
+    logits = get("lm_head", "raw")(x, w)
+    assert logits.dtype == np.float32
+    assert_close(logits, get("lm_head", "spec")(x, w), dtype)
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES))
+def test_a_row_keeps_its_bits_for_every_number_of_rows(dtype: str) -> None:
+    x, w, bias, gate, residual = inputs(dtype, 70, 100, 424)
+    whole = get("linear", "raw")(x, w, bias, gate, residual)
+    for rows in (1, 2, 16, 17, 32, 33):
+        for start in (0, 70 - rows):
+            piece = slice(start, start + rows)
+            part = get("linear", "raw")(x[piece], w, bias, gate[piece], residual[piece])
+            assert (bits(part) == bits(whole[piece])).all(), rows
+
+
+@pytest.mark.parametrize("tile", [product.SMALL, product.LARGE])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_tiles_and_splits_change_no_bit(monkeypatch: pytest.MonkeyPatch, tile: product.Tile, parts: int) -> None:
+    x, w, bias, gate, residual = inputs("bfloat16", 40, 72, 424)
+    few = np.concatenate(
+        [get("linear", "raw")(x[i : i + 8], w, bias, gate[i : i + 8], residual[i : i + 8]) for i in range(0, 40, 8)]
+    )
+    monkeypatch.setattr(product, "tile_for", lambda *_: (tile, parts))
+    assert (bits(get("linear", "raw")(x, w, bias, gate, residual)) == bits(few)).all()
+
+
+def test_chunks_depend_on_the_layer_alone_and_cover_it() -> None:
+    for n, k in ((128, 896), (896, 896), (4864, 896), (896, 4864), (151936, 896), (4096, 14336), (1, 1)):
+        chunk = product.chunk_of(n, k)
+        assert chunk % product.CHUNK_STEP == 0
+        assert 1 <= -(-k // chunk) <= product.CHUNKS_LIMIT
+
+
+def test_an_absent_term_is_not_looked_at_and_a_zero_gate_gives_zero() -> None:
+    x, w, bias, gate, _ = inputs("float16", 2, 8, 16)
+    gate[:] = 0
+    assert (get("linear", "raw")(x, w, bias, gate) == 0).all()
+    gate[:] = -np.inf  # silu(-inf) is NaN in exact arithmetic of the formula too; a large finite one is -0
+    gate[:] = -60000
+    assert (np.abs(get("linear", "raw")(x, w, bias, gate)) == 0).all()
+
+
+def test_wrong_shapes_are_refused() -> None:
+    x, w, bias, _, _ = inputs("float16", 2, 8, 16)
+    with pytest.raises(ValueError, match="bias"):
+        get("linear", "raw")(x, w, bias[:-1])
+    with pytest.raises(ValueError, match="w"):
+        get("linear", "raw")(x, w[:, :-1])
+    with pytest.raises(TypeError, match="w"):
+        get("linear", "raw")(x, w.astype(np.float32))
