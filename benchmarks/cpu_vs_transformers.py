@@ -12,6 +12,7 @@ runs all arms once, in an order that turns by one, so that no arm always comes f
 import argparse
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,11 @@ TARGETS = {  # (figure, arm): least ratio to transformers
     ("total B=8", "teachkv"): 1.3,
     ("total B=8", "teachkv, invariance off"): 1.3,
 }
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def ours(invariance: bool) -> Generate:
@@ -91,7 +97,7 @@ def report(found: dict[str, dict[str, list[float]]]) -> bool:
             met &= target is None or ratio >= target
             wanted = "" if target is None else f"  (wanted {target:.2f}{'' if ratio >= target else ', MISSED'})"
             spread = f"{min(rates):.1f} .. {max(rates):.1f}"
-            print(f"{figure:12s} {arm:25s} {statistics.median(rates):7.1f} tok/s  [{spread}]  x {ratio:.2f}{wanted}")
+            say(f"{figure:12s} {arm:25s} {statistics.median(rates):7.1f} tok/s  [{spread}]  x {ratio:.2f}{wanted}")
     return met
 
 
@@ -101,8 +107,8 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=64, help="tokens of each prompt")
     parser.add_argument("--new", type=int, default=64, help="new tokens of each request")
     options = parser.parse_args()
-    print(f"{platform.machine()}, {torch.get_num_threads()} threads; NumPy {np.__version__}, torch {torch.__version__}")
-    print(f"transformers {transformers.__version__}; prompts of {options.prompt}, {options.new} new tokens, greedy")
+    say(f"{platform.machine()}, {torch.get_num_threads()} threads; NumPy {np.__version__}, torch {torch.__version__}")
+    say(f"transformers {transformers.__version__}; prompts of {options.prompt}, {options.new} new tokens, greedy")
     arms = {"transformers": theirs(), "teachkv": ours(True), "teachkv, invariance off": ours(False)}
     met = report(measure(arms, options.samples, options.prompt, options.new))
     raise SystemExit(0 if met else 1)
