@@ -15,10 +15,10 @@ from teachkv.engine import Engine
 from teachkv.errors import OptionError
 from teachkv.finish import Limits
 from teachkv.kv import BatchCache
-from teachkv.model import Model, Part
 from teachkv.observe import Observer
 from teachkv.options import EngineOptions
-from teachkv.parts import build_cache, build_ops, build_scheduler, choose_dtype, context
+from teachkv.parts import build_cache, build_model, build_ops, build_scheduler, choose_dtype, context
+from teachkv.placing import Part
 from teachkv.prefix import PrefixCache, model_fingerprint
 from teachkv.reuse import Reuse
 from teachkv.roster import Roster
@@ -95,7 +95,7 @@ def assemble(
         )
     roster = Roster(cache, scheduler, reuse, limits)
     weights = loaded.weights.placed(ops.xp, dtype)
-    engine = Engine(Model(config, weights, ops), roster, observer, options.speculative_tokens)
+    engine = Engine(build_model(config, weights, ops, options), roster, observer, options.speculative_tokens)
     seed = options.seed if options.seed is not None else secrets.randbits(63)
     assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits))
     if log is not None:

@@ -44,7 +44,8 @@ def draw_tokens(
             going.append((outcome, want))
     while going:
         rows = [want.draws_at + len(outcome.tokens) for outcome, want in going]
-        draws = sample_batch(ops, logits[rows], [outcome.sequence.state for outcome, _ in going])
+        picked = logits if rows == list(range(len(logits))) else logits[rows]
+        draws = sample_batch(ops, picked, [outcome.sequence.state for outcome, _ in going])
         going = [pair for pair, draw in zip(going, draws, strict=True) if goes_on(*pair, draw, limits)]
     return outcomes
 

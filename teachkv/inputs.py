@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from teachkv.attention import Kind
 from teachkv.kv import CacheView
-from teachkv.model import Part
+from teachkv.placing import Part
 from teachkv.schedule import Plan
 from teachkv.sequence import Sequence
 

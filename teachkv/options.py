@@ -31,6 +31,7 @@ class EngineOptions:
     coalesce: let the shortest bucket catch up with the next (policy "ragged").
     backend: what computes; "auto" = the fastest that this machine can run, and the path line says which.
     dtype: of weights, activations and KV on a device; "auto" = the checkpoint's. The reference backend has float32.
+    cuda_graphs: replay decode steps as CUDA graphs where there is a GPU.
     invariance: True = bit-equal results in any batch; "required" = an error where the machine cannot; False = faster.
     speculative_tokens: drafts per step from prompt lookup; 0 = off.
     seed: the engine's own seed, for requests that bring none; None = random, and printed.
@@ -53,6 +54,7 @@ class EngineOptions:
     backend: Literal["auto", "reference", "numba", "raw"] = "auto"
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     invariance: bool | Literal["required"] = True
+    cuda_graphs: bool = True
     speculative_tokens: int = 0
     seed: int | None = None
     poison: bool | None = None

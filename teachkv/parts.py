@@ -14,8 +14,10 @@ from teachkv.config import ModelConfig
 from teachkv.errors import BackendError, OptionError
 from teachkv.kv import BatchCache, CacheSpec, IncrementalBatchCache, RebuildBatchCache
 from teachkv.kv.budget import rectangle_bytes
+from teachkv.model import Model
 from teachkv.options import DTYPES, EngineOptions
 from teachkv.schedule import Scheduler
+from teachkv.weights import ModelWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,16 @@ def build_ops(config: ModelConfig, loaded: LoadedModel, options: EngineOptions) 
         raise BackendError(f"backend {backend!r}: {error}") from error
     chosen = f"chosen by 'auto': {why}" if options.backend == "auto" else "asked for"
     return replace(ops, notes=(chosen, *ops.notes))
+
+
+def build_model(config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions) -> Model:
+    """On a GPU decode steps are replayed as CUDA graphs, unless that is switched off."""
+    model = Model(config, weights, ops)
+    if not options.cuda_graphs or ops.xp is np:
+        return model
+    from teachkv.graphs import GraphedModel
+
+    return GraphedModel(model)
 
 
 def context(config: ModelConfig, options: EngineOptions) -> int:

@@ -61,7 +61,7 @@ class Serving:
             vocab_size=config.vocab_size,
             sample_index=sample_index,
             eos_ids=self.engine.roster.limits.eos_ids,
-            decode=lambda token: tokenizer.decode([token]),
+            decode=tokenizer.token_text,
         )
 
     def stop(self) -> None:

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuda_kernels.registry import make_ops
+from teachkv.attention import Kind
 from teachkv.checkpoint import load_model
 from teachkv.kv.view import CacheView, Geometry, LayerView
-from teachkv.model import Kind, Model, Part
+from teachkv.model import Model
+from teachkv.placing import Part
 
 F32 = NDArray[np.float32]
 OPS = make_ops("reference")

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from packed import OPS, Bench, ints, load, whole
 
-from teachkv.attention import attend, mask_must_be_applied_as_bias
+from teachkv.attention import Kind, attend, mask_must_be_applied_as_bias
 from teachkv.errors import UnsupportedMask
 from teachkv.kv.view import Geometry, LayerView
 from teachkv.masks import CausalByKernel, ExplicitBias, Mask, Masker, NoMask
-from teachkv.model import Kind
 from tests.toys import write_tiny
 
 CU = ints([0, 1, 3])
@@ -104,7 +103,7 @@ def test_each_layer_asks_through_its_own_door_once_per_pass(tmp_path: Path, monk
             asked.append(("sliding", window))
             return Masker.sliding_window_causal(geometry, cu, window)
 
-    monkeypatch.setattr("teachkv.model.Masker", Recorder)
+    monkeypatch.setattr("teachkv.placing.Masker", Recorder)
     Bench(model, 1, 9).step({0: [1, 2, 3, 4, 5]})
     assert asked == [("sliding", 3), ("causal", None)]
 

@@ -1,0 +1,207 @@
+"""The whole engine on a GPU against the reference backend and against transformers, and what a decode step costs.
+
+    python -m tools.device_engine --out FOLDER [--skip-transformers] [--quick]
+
+Writes engine.json: machine, versions, every comparison with its figure.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from teachkv import LLM, SamplingParams
+from teachkv.checkpoint import LoadedModel, LoadReport
+from teachkv.checkpoint.builtin import random_weights
+from teachkv.checkpoint.byte_tokenizer import byte_tokenizer_files
+from teachkv.checkpoint.shapes import SHAPES
+from teachkv.checkpoint.text_files import MemoryFiles
+from teachkv.config import ModelConfig
+from teachkv.llm import Serving
+from teachkv.observe import Observer
+from tests.toys import FAMILIES, write_tiny
+
+TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+def shaped(name: str, layers: int | None = None, **options: Any) -> LLM:
+    """An LLM of a published shape with random weights."""
+    from teachkv.assembly import assemble
+    from teachkv.options import EngineOptions
+
+    config = ModelConfig.from_dict(SHAPES[name], source=name)
+    if layers is not None:
+        config = replace(config, num_layers=layers, windows=config.windows[:layers])
+    texts = MemoryFiles(name, byte_tokenizer_files(None))
+    loaded = LoadedModel(name, None, config, random_weights(config, 0, threads=16), texts, texts, LoadReport("random"))
+    llm = LLM.__new__(LLM)
+    llm._serving = Serving(assemble(loaded, EngineOptions.parse(options), log=print))
+    return llm
+
+
+def relative(out: Any, ref: Any) -> float:
+    return float(np.linalg.norm(out - ref) / np.linalg.norm(ref))
+
+
+def families(found: list[dict[str, Any]]) -> None:
+    """Tiny random models of all families: logits of the device against the reference backend."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        for family in FAMILIES:
+            path = str(write_tiny(Path(folder) / family, family, max_position_embeddings=600))
+            ids = rng.integers(2, 97, 400).tolist()
+            with LLM(path, backend="reference", log=lambda line: None) as llm:
+                ref = llm.forward(ids)
+            for dtype, limit in TOLERANCE.items():
+                with LLM(path, backend="raw", dtype=dtype, log=lambda line: None) as llm:
+                    error = relative(llm.forward(ids), ref)
+                found.append({"check": "logits", "model": family, "dtype": dtype, "error": error, "limit": limit})
+                print(found[-1], flush=True)
+
+
+def alone_and_together(llm: LLM, found: list[dict[str, Any]], count: int) -> None:
+    """Every request alone and in one ragged batch: log-probs of the drawn tokens compared bit for bit."""
+    rng = np.random.default_rng(1)
+    prompts = [rng.integers(300, 100_000, int(n)).tolist() for n in rng.integers(16, 534, count)]
+    wanted = SamplingParams(max_tokens=16, temperature=0, ignore_eos=True, logprobs=3)
+
+    def facts(output: Any) -> Any:
+        first = output.outputs[0]
+        return first.token_ids, [sorted((t, p.logprob) for t, p in step.items()) for step in first.logprobs]
+
+    together = [facts(output) for output in llm.generate(prompts, wanted)]
+    solo = [facts(llm.generate([prompt], wanted)[0]) for prompt in prompts]
+    different = sum(a != b for a, b in zip(together, solo, strict=True))
+    distinct = len({tuple(ids) for ids, _ in solo})
+    found.append({"check": "alone = together", "requests": count, "different": different, "distinct": distinct})
+    print(found[-1], flush=True)
+
+
+def graphs_and_eager(found: list[dict[str, Any]]) -> None:
+    """Decode steps replayed and launched one by one: tokens and log-probs bit for bit."""
+    rng = np.random.default_rng(4)
+    prompts = [rng.integers(300, 100_000, n).tolist() for n in (5, 70, 300, 33, 256)]
+    wanted = SamplingParams(max_tokens=24, temperature=0, ignore_eos=True, logprobs=2)
+    outs = []
+    for graphs in (True, False):
+        with shaped("qwen2.5-0.5b", layers=6, backend="raw", cuda_graphs=graphs, max_model_len=1024) as llm:
+            outs.append([(o.outputs[0].token_ids, o.outputs[0].logprobs) for o in llm.generate(prompts, wanted)])
+            replays = getattr(llm._alive().engine.model, "replays", 0)
+            if graphs:
+                assert replays > 0, "no step was replayed"
+    found.append({"check": "graph = eager", "different": sum(a != b for a, b in zip(*outs, strict=True))})
+    print(found[-1], flush=True)
+
+
+def speed(llm: LLM, found: list[dict[str, Any]], batch: int, spread: bool) -> None:
+    """64 tokens out, prompts of 275 or 16..534; median step time of the pure decode steps."""
+    lengths = np.linspace(16, 534, batch).astype(int) if spread else np.full(batch, 275)
+    rng = np.random.default_rng(2)
+    prompts = [rng.integers(300, 100_000, int(n)).tolist() for n in lengths]
+    wanted = SamplingParams(max_tokens=64, temperature=0, ignore_eos=True)
+    serving = llm._alive()
+    for _ in range(2):
+        serving.engine.observer = Observer(None, keep=True)
+        began = time.perf_counter()
+        outputs = llm.generate(prompts, wanted)
+        seconds = time.perf_counter() - began
+    records = [r for r in llm.trace.records if r.prefill_tokens == 0 and r.running == batch]
+    steps = sorted(r.seconds for r in records)
+    forwards = sorted(r.forward_seconds for r in records)
+    assert all(len(o.outputs[0].token_ids) == 64 for o in outputs)
+    found.append(
+        {
+            "check": "speed",
+            "batch": batch,
+            "prompts": "16..534" if spread else "275",
+            "tok_per_s": batch * 64 / seconds,
+            "decode_step_ms": 1e3 * steps[len(steps) // 2] if steps else None,
+            "host_forward_ms": 1e3 * forwards[len(forwards) // 2] if forwards else None,
+        }
+    )
+    print(found[-1], flush=True)
+
+
+def load_into(peer: Any, loaded: LoadedModel) -> None:
+    """Our weights under their Hugging Face names."""
+    import torch
+
+    from teachkv.checkpoint.names import expected
+
+    config = replace(loaded.config, tie_embeddings=True)
+    state = {}
+    for item in expected(config, "hf"):
+        place = loaded.weights if item.layer is None else loaded.weights.layers[item.layer]
+        state[item.name] = torch.from_numpy(np.array(getattr(place, item.own)))
+    missing, unexpected = peer.load_state_dict(state, strict=False)
+    assert not unexpected, unexpected
+    assert set(missing) <= {"lm_head.weight"}, missing
+    peer.tie_weights()
+
+
+def against_transformers(found: list[dict[str, Any]]) -> None:
+    """The same random weights in transformers on the same card: logits and greedy tokens."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import __version__ as version
+
+    for dtype, limit in (("float32", 1e-3), ("bfloat16", 5e-2)):
+        with shaped("qwen2.5-0.5b", layers=4, backend="raw", dtype=dtype, max_model_len=1024, max_num_seqs=4) as llm:
+            config = AutoConfig.for_model(**{**SHAPES["qwen2.5-0.5b"], "num_hidden_layers": 4})
+            peer = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).cuda().eval()
+            load_into(peer, llm._alive().assembly.loaded)
+            ids = np.random.default_rng(3).integers(0, 150_000, 300).tolist()
+            with torch.no_grad():
+                ref = peer(torch.tensor([ids]).cuda()).logits[0].float().cpu().numpy()
+            error = relative(llm.forward(ids), ref)
+        row = {"check": "transformers", "dtype": dtype, "error": error, "limit": limit, "transformers": version}
+        found.append(row)
+        print(row, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--skip-transformers", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="one batch size, few requests")
+    args = parser.parse_args()
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    found: list[dict[str, Any]] = []
+    record = {
+        "machine": f"{properties['name'].decode()}, driver {cupy.cuda.runtime.driverGetVersion()}",
+        "versions": {"python": platform.python_version(), "cupy": cupy.__version__, "numpy": np.__version__},
+        "checks": found,
+    }
+
+    def save() -> None:
+        (args.out / "engine.json").write_text(json.dumps(record, indent=1) + "\n")
+
+    families(found)
+    graphs_and_eager(found)
+    save()
+    with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, enable_prefix_caching=False) as llm:
+        alone_and_together(llm, found, 4 if args.quick else 24)
+        save()
+        for batch in (1, 8) if args.quick else (1, 8, 32, 128):
+            for spread in (False, True) if batch > 1 else (False,):
+                speed(llm, found, batch, spread)
+                save()
+    if not args.skip_transformers:
+        against_transformers(found)
+    save()
+    bad = [row for row in found if row.get("error", 0) > row.get("limit", 1) or row.get("different", 0)]
+    print(json.dumps({"bad": bad}))
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
