@@ -39,7 +39,9 @@ def multiply(x: Any, w: Any, bias: Any, gate: Any, residual: Any, out: Any) -> N
         # guard[numba-tile-edge]: a square that hangs over the edge is filled with zeros, which add nothing
         # mutant[numba-tile-edge/last-value]:
         #   - x_tile[i, j] = widen(x[t, k]) if t < tokens and k < width else np.float32(0.0)
+        #   - w_tile[i, j] = widen(w[n_to_fetch, k]) if n_to_fetch < outputs and k < width else np.float32(0.0)
         #   + x_tile[i, j] = widen(x[min(t, tokens - 1), min(k, width - 1)])
+        #   + w_tile[i, j] = widen(w[min(n_to_fetch, outputs - 1), min(k, width - 1)])
         x_tile[i, j] = widen(x[t, k]) if t < tokens and k < width else np.float32(0.0)
         w_tile[i, j] = widen(w[n_to_fetch, k]) if n_to_fetch < outputs and k < width else np.float32(0.0)
         # guard[numba-tile-filled]: others fetch what this thread multiplies
