@@ -14,10 +14,11 @@ import numpy as np
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
 from cuda_kernels.reference.softmax import fold_and_merge, laid_out, weigh
-from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner
+from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner, side_by_side
 from cuda_kernels.reference.threads import spread
 
 MOST_SCORES = 1 << 20  # floats of scores held at once
+JOIN_UP_TO = 40  # blocks in a call; beyond, runs stay apart so that threads can share them
 WORTH_THREADS = 100  # blocks of one KV head; below, waking a thread costs more than it saves
 
 
@@ -53,16 +54,20 @@ def batches_of(queries: Queries, scores_per_segment: int) -> list[Batch]:
 def _batch(queries: Queries, segments: int) -> Batch:
     edges, inner = edges_and_inner(queries)
     last = max([e.block for e in edges] + [run.block + run.count - 1 for run in inner])
+    edges = side_by_side(edges)
+    if sum(run.count for run in inner) < JOIN_UP_TO:
+        inner = side_by_side(inner)
+    each = [(e.query + i, e.block, e.lo, e.hi) for e in edges for i in range(e.rows)]
+    query, block, lo, hi = np.array(each, np.intp).reshape(-1, 4).T
     where = np.arange(BLOCK)
-    lo, hi = (np.array([getattr(e, name) for e in edges], np.intp)[:, None] for name in ("lo", "hi"))
     return Batch(
         queries,
         *laid_out(segments, last + 1),
         edges,
         inner,
-        np.array([e.query for e in edges], np.intp),
-        np.array([e.block for e in edges], np.intp),
-        (where < lo) | (where >= hi),
+        query,
+        block,
+        (where < lo[:, None]) | (where >= hi[:, None]),
     )
 
 
@@ -75,8 +80,9 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
 
     def score(run: Inner) -> None:
         keys = _whole_blocks(k_cache, run)
-        out = scores[run.query, :, run.block : run.block + run.count]
-        np.matmul(q[run.query, :, None], keys.swapaxes(-1, -2), out=out)
+        mine = slice(run.query, run.query + run.rows)
+        out = scores[mine, :, run.block : run.block + run.count]
+        np.matmul(q[mine, :, None], keys.swapaxes(-1, -2), out=out)
 
     _each(batch.inner, groups, score)
     if batch.edges:
@@ -92,8 +98,8 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
     values = np.zeros((rows, groups, blocks, r, dim), np.float32)
 
     def mix(run: Inner) -> None:
-        span = slice(run.block, run.block + run.count)
-        np.matmul(scores[run.query, :, span], _whole_blocks(v_cache, run), out=values[run.query, :, span])
+        mine, span = slice(run.query, run.query + run.rows), slice(run.block, run.block + run.count)
+        np.matmul(scores[mine, :, span], _whole_blocks(v_cache, run), out=values[mine, :, span])
 
     _each(batch.inner, groups, mix)
     if batch.edges:
@@ -115,20 +121,24 @@ def _each(runs: list[Inner], groups: int, job: Callable[[Inner], None]) -> None:
 
 
 def _whole_blocks(cache: Array, run: Inner) -> F32:
-    """A view [G, n, 64, D] of blocks that lie whole in the cache."""
+    """A view [rows, G, n, 64, D] of blocks that lie whole in the cache."""
     groups, _, dim = cache.shape[1:]
-    span = cache[run.row, :, run.column : run.column + run.count * BLOCK]
-    return np.asarray(span.reshape(groups, run.count, BLOCK, dim), np.float32)
+    span = cache[run.row : run.row + run.rows, :, run.column : run.column + run.count * BLOCK]
+    return np.asarray(span.reshape(run.rows, groups, run.count, BLOCK, dim), np.float32)
 
 
 def _edge_blocks(cache: Array, edges: list[Edge]) -> F32:
     """Copies [E, G, 64, D] of blocks seen in part: what is not seen is zero here, whatever the cache holds there."""
     groups, _, dim = cache.shape[1:]
+    count = sum(edge.rows for edge in edges)
     # guard[dead-values]: 0 x NaN is NaN, so a weight of zero does not make an unseen value harmless
     # mutant[dead-values/multiplied]:
-    #   - blocks = np.zeros((len(edges), groups, BLOCK, dim), np.float32)
-    #   + blocks = np.full((len(edges), groups, BLOCK, dim), np.nan, np.float32)
-    blocks = np.zeros((len(edges), groups, BLOCK, dim), np.float32)
-    for i, edge in enumerate(edges):
-        blocks[i, :, edge.lo : edge.hi] = cache[edge.row, :, edge.column : edge.column + edge.hi - edge.lo]
+    #   - blocks = np.zeros((count, groups, BLOCK, dim), np.float32)
+    #   + blocks = np.full((count, groups, BLOCK, dim), np.nan, np.float32)
+    blocks = np.zeros((count, groups, BLOCK, dim), np.float32)
+    at = 0
+    for edge in edges:
+        live = cache[edge.row : edge.row + edge.rows, :, edge.column : edge.column + edge.hi - edge.lo]
+        blocks[at : at + edge.rows, :, edge.lo : edge.hi] = live
+        at += edge.rows
     return blocks

@@ -5,7 +5,8 @@ Letters: B rows of the call, T tokens, U queries that see something, E blocks se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,11 @@ class Edge:
     column: int  # where position lo lies
     lo: int
     hi: int
+    rows: int = 1  # so many queries and buffer rows in succession share this layout
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        return self.query - self.row, self.block, self.column, self.lo, self.hi
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +66,11 @@ class Inner:
     row: int
     column: int
     count: int
+    rows: int = 1
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        return self.query - self.row, self.block, self.column, self.count
 
 
 def queries_of(
@@ -98,6 +109,23 @@ def queries_of(
     #   + found = Queries(token, row.astype(np.intp)[owner], pad * 0, oldest, column)
     found = Queries(token, row.astype(np.intp)[owner], pad, oldest - pad, column - pad)
     return found.pick(np.flatnonzero(live))
+
+
+Piece = TypeVar("Piece", Edge, Inner)
+
+
+def side_by_side(pieces: list[Piece]) -> list[Piece]:
+    """Join pieces of equal layout that lie in successive rows, as those of a cohort of equal lengths do."""
+    joined: list[Piece] = []
+    latest: dict[tuple[int, ...], int] = {}
+    for piece in pieces:
+        at = latest.get(piece.layout)
+        if at is not None and joined[at].query + joined[at].rows == piece.query:
+            joined[at] = replace(joined[at], rows=joined[at].rows + 1)
+        else:
+            latest[piece.layout] = len(joined)
+            joined.append(piece)
+    return joined
 
 
 def edges_and_inner(queries: Queries) -> tuple[list[Edge], list[Inner]]:

@@ -49,4 +49,7 @@ def rotate(x: Array, cos: F32, sin: F32) -> Array:
     half = x.shape[-1] // 2
     a, b = np.asarray(x[..., :half], np.float32), np.asarray(x[..., half:], np.float32)
     c, s = cos[:, None, :], sin[:, None, :]
-    return np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(x.dtype, copy=False)
+    turned = np.empty(x.shape, np.float32)
+    np.subtract(a * c, b * s, out=turned[..., :half])
+    np.add(b * c, a * s, out=turned[..., half:])
+    return turned.astype(x.dtype, copy=False)

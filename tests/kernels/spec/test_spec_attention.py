@@ -222,3 +222,19 @@ def test_tiles_that_are_not_stable_are_not_used(monkeypatch: pytest.MonkeyPatch)
     single = Attention()(q, k, v, cu([40]), ints([0]), ints([40]))
     np.testing.assert_allclose(single, tiles, atol=2e-6)
     assert stable_forms(2, 8)[0] >= 2
+
+
+@pytest.mark.parametrize("window", [None, 70])
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4, 5], [2, 3, 4, 0, 1, 5], [5, 4, 3, 2, 1, 0]])
+def test_rows_of_equal_layout_are_joined_without_a_trace(rows: list[int], window: int | None) -> None:
+    """Six decoders, five of one length in successive or other rows: each has the bits it has alone."""
+    ends, pads = [150, 150, 150, 150, 90, 150], [3, 3, 3, 0, 3, 3]
+    q, k, v = arrays(6, 6, 4, 2, 8, 6, 160)
+    call = FORMS["fast"]
+    got = call(q, k, v, cu([1] * 6), ints(rows), ints(ends), ints(pads), window, 0.4)
+    for b in range(6):
+        one = call(q[b : b + 1], k, v, cu([1]), ints([rows[b]]), ints([ends[b]]), ints([pads[b]]), window, 0.4)
+        assert one.tobytes() == got[b : b + 1].tobytes(), b
+    np.testing.assert_allclose(
+        got, SPEC(q, k, v, cu([1] * 6), ints(rows), ints(ends), ints(pads), window, 0.4), atol=2e-6
+    )
