@@ -14,12 +14,13 @@ def load(name: str | Path) -> LoadedModel:
         return MODELS[text]()
     if Path(text).exists():
         return load_model(Path(text))
+    from teachkv.checkpoint.hub import is_hub_name
     from teachkv.checkpoint.pull import KNOWN, cached_dir
 
-    if text in KNOWN:
+    if text in KNOWN or is_hub_name(text):
         directory = cached_dir(text)
         if directory is None:
             raise OptionError(f"model {text!r} has not been pulled yet: run 'teachkv pull {text}'")
         return load_model(directory)
     known = ", ".join([*MODELS, *KNOWN])
-    raise OptionError(f"no model {text!r}: give a directory, a .gguf file, or one of {known}")
+    raise OptionError(f"no model {text!r}: give a directory, a .gguf file, ORG/NAME, or one of {known}")
