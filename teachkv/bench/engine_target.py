@@ -96,7 +96,7 @@ class EngineTarget:
 
     def facts(self) -> Facts:
         stats, config = self.assembly.stats(), self.assembly.config
-        weights = self.assembly.loaded.weights
+        weights = self.engine.model.weights  # as placed on the device, not as loaded
         item = weights.embed.dtype.itemsize
         report = self.assembly.loaded.report
         return Facts(

@@ -34,6 +34,7 @@ EXAMPLES = """examples:
 
 def add(verbs: Verbs) -> None:
     parser = verbs.add_parser("bench", help="measure, with guards", description=__doc__, epilog=EXAMPLES)
+    parser.add_argument("--out", type=Path, default=Path("bench.json"), metavar="FILE", help="the record (%(default)s)")
     parser.set_defaults(run=quick)
     actions: Verbs = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=OneLineParser)
     add_run(actions)
@@ -82,7 +83,7 @@ def add_run(actions: Verbs) -> None:
 
 def quick(args: argparse.Namespace) -> int:
     """`teachkv bench` alone."""
-    words = [*QUICK, *(word for arm in QUICK_ARMS for word in ("--arm", arm)), "--identity"]
+    words = [*QUICK, *(word for arm in QUICK_ARMS for word in ("--arm", arm)), "--identity", "--out", str(args.out)]
     parser = OneLineParser(prog="teachkv bench")
     add_run(parser.add_subparsers(dest="action", parser_class=OneLineParser))
     say("a quick look: tiny random model, small cells; 'teachkv bench run --help' for the real thing")

@@ -39,11 +39,11 @@ def claim(base: Sequence[float], arm: Sequence[float], null: Sequence[Pair], *, 
     if not base or len(base) != len(arm):
         return Claim("refused", 0.0, None, 0, "the arms have no rounds in common")
     delta, noise = gain(base, arm), spread(null)
-    # guard[null]: without A against A in the same call nobody knows what no difference looks like
-    # mutant[null/not-needed]:
-    #   - if noise is None:
-    #   + if noise is None and ladder:
     if noise is None:
+        # guard[null]: without A against A in the same call nobody knows what no difference looks like
+        # mutant[null/not-needed]:
+        #   - return Claim("refused", delta, None, len(base), "no A/A pair in this call")
+        #   + noise = 0.0
         return Claim("refused", delta, None, len(base), "no A/A pair in this call")
     verdict = doubt(delta, noise, len(base), ladder)
     return Claim("unresolved" if verdict else "resolved", delta, noise, len(base), verdict)

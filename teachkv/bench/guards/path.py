@@ -50,7 +50,7 @@ def engagement(sample: Sample, arm: Arm) -> Answer:
     idle = [name for name in arm.engages if not acted(sample, name)]
     if idle:
         return refused("engagement", f"claimed but never acted: {', '.join(idle)}")
-    return held("engagement", ", ".join(f"{name} x{sample.facts.engaged[name]}" for name in arm.engages))
+    return held("engagement", ", ".join(f"{name} x{sample.facts.engaged.get(name, 0)}" for name in arm.engages))
 
 
 def acted(sample: Sample, name: str) -> bool:

@@ -1,0 +1,33 @@
+"""The seed document's traps on the real engine, in real processes: each is caught by the guard made for it."""
+
+from typing import Any
+
+import pytest
+
+from teachkv.bench.replay import TRAPS, Trap, replay
+
+EXPECTED = {
+    "433 of 512": "refused",
+    "a file that never ran": "refused",
+    "a floor that never acted": "refused",
+    "the 40-token drain probe": "refused",
+    "a small delta from a ladder": "unresolved",
+    "eight copies of one text": "cannot-answer",
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=[trap.name for trap in TRAPS])
+def test_each_trap_is_caught_by_its_guard(trap: Trap) -> None:
+    row: dict[str, Any] = replay(trap)
+    assert row["status"] == EXPECTED[trap.name]
+    if trap.name == "433 of 512":
+        assert row["beside"] == "held"  # the same cell, the same arm, without the mutant
+        assert row["got"] < row["wanted"] == 512
+        assert row["errors"] == 0
+        assert f"{row['got']} of 512 tokens came back (0 errors reported)" in row["says"]
+    if trap.name == "the 40-token drain probe":
+        assert row["ragged_steps"] > 0
+        assert "ragged" in row["says"]
+    if trap.name in ("a file that never ran", "a floor that never acted"):
+        assert row["beside"] == "held"
+    assert set(row["also_refused"]) <= {"equal work", "fingerprint"}
