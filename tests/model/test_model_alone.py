@@ -59,7 +59,6 @@ def test_alone_and_behind_every_lead_pad(model: Model) -> None:
     assert len(set(results)) == 4
 
 
-@pytest.mark.kills("row-padding/removed")
 @pytest.mark.parametrize("batch", [2, 3, 7, 8, 9, 16, 17, 33, 64, 128])
 def test_alone_in_batches_with_random_mates(model: Model, batch: int) -> None:
     """Four requests, in different rows, among random mates of other lengths, all ending at one column."""
