@@ -62,18 +62,29 @@ class Campaign:
 
     def run(self) -> None:
         """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""
+        self.progress(f"baseline of {len(self.items)} tests, ")
         self.baseline = run_baseline(self.pool, self.items)
         self.controls.quarantined += self.baseline.quarantined
         self.controls.baseline = len(self.baseline.tests)
         if self.baseline.red:
             return
+        self.progress("again with no-ops, ")
         self._noop()
         self._canary()
+        self.progress(f"{len(self.mutants)} mutants: ")
         begun = time.monotonic()
         for result in Decider(self).verdicts():
             self.results.append(result)
+            self.progress("." if result.holds(self.option.mutate_strict) else str(result.verdict)[0].upper())
             self.mutant_seconds = time.monotonic() - begun
+        self.progress("\n")
         explain_survivors(self)
+
+    def progress(self, text: str) -> None:
+        """Where the run is, on one line: a dot for each mutant that holds, a letter for each that does not."""
+        reporter = self.session.config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            reporter.write(text, flush=True)
 
     def __enter__(self) -> Campaign:
         return self

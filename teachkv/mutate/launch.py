@@ -19,8 +19,7 @@ from teachkv.mutate.options import without_exercises
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.task import Task, send
 
-# The driver: without it libcudart, which Numba loads even for its simulator, has nothing that a fork could break.
-GPU_LIBRARIES = ("libcuda.so",)
+GPU_LIBRARIES = ("libcuda.so", "libcudart.so")
 
 
 class Launcher:

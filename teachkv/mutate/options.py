@@ -103,6 +103,16 @@ def take_over_workers(option: Any) -> None:
             setattr(option, name, value)
 
 
+def quieten_neighbours(early_config: pytest.Config) -> None:
+    """No coverage (the parent runs no test) and no other order of tests than the collected one."""
+    if hasattr(early_config.known_args_namespace, "cov_source"):
+        early_config.known_args_namespace.cov_source = []
+    for name in ("randomly", "random_order"):
+        plugin = early_config.pluginmanager.getplugin(name)
+        if plugin is not None:
+            early_config.pluginmanager.unregister(plugin)
+
+
 def _jobs(jobs: int | None, workers: Any) -> int:
     if jobs is None and workers not in (None, "auto", "logical", 0):
         jobs = int(workers)

@@ -16,7 +16,13 @@ from teachkv.mutate.errors import MutateError
 from teachkv.mutate.formats import check_kinds
 from teachkv.mutate.launch import serve
 from teachkv.mutate.listing import list_lines, show_lines
-from teachkv.mutate.options import add_options, asked_for_exercises, check_options, take_over_workers
+from teachkv.mutate.options import (
+    add_options,
+    asked_for_exercises,
+    check_options,
+    quieten_neighbours,
+    take_over_workers,
+)
 from teachkv.mutate.randomness import settle_hypothesis
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.rebase import rebase_lines
@@ -44,6 +50,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         if option.mutate_with and not restart.boot_spec():
             registry, args = registry_of(early_config), list(early_config.invocation_params.args)
             restart.run_with_mutant(registry, option.mutate_with, args)
+        if option.mutate:
+            quieten_neighbours(early_config)
         if option.mutate and "task" not in restart.boot_spec():
             check_options(option)
             check_kinds(option.mutate_report)
@@ -97,9 +105,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         settle_hypothesis(session.items)
     if "task" in spec:
         registry = registry_of(config)
-        # Kernels in C++ run in no traced function, and are no Python to compile.
-        python = [mutant for mutant in registry.mutants.values() if mutant.path.suffix == ".py"]
-        spans = {mutant.id: registry.span(mutant) for mutant in python}
+        spans = {mutant.id: registry.span(mutant) for mutant in registry.mutants.values()}
         serve(session, ReachTracer(spans), spec, restart.overlay_module().FINDER)
         return None
     with usage_errors():
