@@ -91,9 +91,10 @@ def small_products(x: F32, w: F32) -> F32:
         stop = min(stop * OUTS, outs)
         for first in range(start * OUTS, stop, step):
             last, row = min(first + step, stop), 0
+            begin = max(0, min(first, last - OUTS))  # a narrow last group overlaps its neighbour: same bits, twice
             for tile, count in tiles:
                 part = slice(row, row + tile * count)
-                _tiles(x[part], w[first:last], y[part, first:last], tile)
+                _tiles(x[part], w[begin:last], y[part, begin:last], tile)
                 row = part.stop
 
     groups = -(-outs // OUTS)
