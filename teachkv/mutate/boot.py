@@ -45,6 +45,9 @@ def guard_rewriting(finder: Any) -> None:
 def main() -> int:
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
+    if spec.get("once"):  # whoever wrote the file has become this process and cannot clear it away
+        os.unlink(sys.argv[1])
+        os.rmdir(os.path.dirname(sys.argv[1]))
     sys.path[:] = spec["sys_path"]
     guard_rewriting(load_overlay(spec))
     import pytest

@@ -54,11 +54,11 @@ class Campaign:
         self.mutant_seconds = 0.0
         self._live = LiveFunctions(file.path for file in registry.files)
         self._ran = ran
-        self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))
         launcher = Launcher(session, ReachTracer(self.spans))
         self.spawns_because = launcher.why
-        self.pool = Pool(self.option.mutate_jobs, self._folder, launcher)
         self.plans: dict[str, Plan | SyntaxError] = {mutant.id: self._plan(mutant) for mutant in mutants}
+        self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))
+        self.pool = Pool(self.option.mutate_jobs, self._folder, launcher)
 
     def run(self) -> None:
         """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""

@@ -39,7 +39,7 @@ def run_with_mutant(registry: Registry, mutant_id: str, args: list[str]) -> NoRe
         if path.suffix != ".py":
             raise MutateError(f"mutant '{mutant_id}' changes {path.name}; --mutate-with handles Python files only")
     spec = Path(tempfile.mkdtemp(prefix="mutate-with-")) / "spec.json"
-    write_spec(spec, texts, mutant=mutant_id)
+    write_spec(spec, texts, mutant=mutant_id, once=True)
     _replace([*interpreter(), str(BOOT), str(spec), *args], dict(os.environ))
 
 
