@@ -50,24 +50,33 @@ def best_of(logits: Any, b: Any) -> Any:
             value, best = other, i
     values[me], ids[me] = value, best
     cuda.syncthreads()
-    value, best = values[0], ids[0]
-    for t in range(1, threads):
-        other = values[t]
-        # guard[numba-argmax-ties]: equal logits go to the lowest id, or a greedy answer depends on the thread count
-        # mutant[numba-argmax-ties/any]:
-        #   - level = other == value and ids[t] < best
-        #   + level = other == value
-        level = other == value and ids[t] < best
-        if value == value and (other != other or other > value or level):
-            value, best = other, ids[t]
-    return best
+    step = threads // 2
+    while step > 0:
+        if me < step:
+            value, best, other = values[me], ids[me], values[me + step]
+            # guard[numba-argmax-ties]: equal logits go to the lowest id, or the answer depends on the thread count
+            # mutant[numba-argmax-ties/any]:
+            #   - level = other == value and ids[me + step] < best
+            #   + level = other == value
+            level = other == value and ids[me + step] < best
+            if value == value and (other != other or other > value or level):
+                values[me], ids[me] = other, ids[me + step]
+        # guard[numba-argmax-barrier]: a level of the tree starts when the one below is done
+        # mutant[numba-argmax-barrier/removed]:
+        #   - cuda.syncthreads()
+        #   + pass
+        cuda.syncthreads()
+        step //= 2
+    return ids[0]
 
 
 @cuda.jit(device=True)
-def first_reaching(logits: Any, b: Any, top: Any, heat: Any, by_mass: Any, target: Any, bins: Any, answer: Any) -> Any:
+def first_reaching(
+    logits: Any, b: Any, top: Any, heat: Any, by_mass: Any, target: Any, limit: Any, bins: Any, answer: Any
+) -> Any:
     """The smallest key whose tokens, with all nearer ones, weigh `target`; and what the nearer ones weigh.
 
-    A token weighs its mass, or 1.
+    A token weighs its mass, or 1. Tokens past the key `limit` are known not to be needed.
 
     A radix select: the key is found 11, then 10, then 10 bits at a time, each time from a histogram of the tokens that
     share the bits so far. The first 11 bits are the exponent and three more: with fewer, most tokens of a row would
@@ -83,7 +92,7 @@ def first_reaching(logits: Any, b: Any, top: Any, heat: Any, by_mass: Any, targe
         for i in range(me, vocabulary, threads):
             scaled = (logits[b, i] - top) / heat
             mine = np.int64(key_of(scaled))
-            if digit == 0 or mine >> (shift + 10) == key >> (shift + 10):
+            if mine <= limit and (digit == 0 or mine >> (shift + 10) == key >> (shift + 10)):
                 cuda.atomic.add(bins, (mine >> shift) - (key >> shift), mass_of(scaled) if by_mass else np.int64(1))
         cuda.syncthreads()
         if me == 0:

@@ -56,7 +56,7 @@ def sample_row(logits: Any, temperature: Any, top_k: Any, top_p: Any, min_p: Any
     heat = max(temperature[b], np.float32(1e-30))
     key, ties = NO_CUT, NO_CUT
     if 0 < top_k[b] < vocabulary:
-        key, nearer = first_reaching(logits, b, top, heat, False, np.int64(top_k[b]), bins, answer)
+        key, nearer = first_reaching(logits, b, top, heat, False, np.int64(top_k[b]), NO_CUT, bins, answer)
         # guard[numba-topk-ties]: a tie at the k-th place is cut by id, or k tokens become more
         # mutant[numba-topk-ties/all]:
         #   - ties = top_k[b] - nearer
@@ -65,7 +65,7 @@ def sample_row(logits: Any, temperature: Any, top_k: Any, top_p: Any, min_p: Any
     if top_p[b] < 1:
         whole = whole_mass(logits, b, top, heat, key, ties, answer)
         target = max(np.int64(1), np.int64(np.float64(whole) * np.float64(top_p[b]) * (1.0 - SLACK)))
-        p_key, nearer = first_reaching(logits, b, top, heat, True, target, bins, answer)
+        p_key, nearer = first_reaching(logits, b, top, heat, True, target, key, bins, answer)
         each = max(np.int64(1), mass_of_key(p_key))
         # guard[numba-topp-crossing]: the token that carries the sum across p stays
         # mutant[numba-topp-crossing/dropped]:

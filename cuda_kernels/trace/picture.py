@@ -43,7 +43,7 @@ def as_svg(trace: KernelTrace, array: str, block: int | None = None) -> str:
         piece, height = _draw(panel, top)
         body.append(piece)
         top += height
-    body.append(_legend(top))
+    body.append(_legend(top, dead=any(panel.dead > 0 or panel.stop < panel.length for panel in panels)))
     # Several pictures may stand in one page.
     key = f"{trace.op}-{trace.telling}-{array}".replace("_", "-")
     head = (
@@ -125,10 +125,10 @@ def merged(marks: frozenset[tuple[int, int, bool]]) -> list[tuple[int, int, int,
     return bars
 
 
-def _legend(top: int) -> str:
+def _legend(top: int, *, dead: bool) -> str:
     entries = ((READ, 3, 6, "1", "read"), (WRITE, 0, 12, "1", "written"), (DEAD, 0, 12, "0.35", "dead, not to be read"))
     parts = []
-    for i, (colour, inset, height, opacity, name) in enumerate(entries):
+    for i, (colour, inset, height, opacity, name) in enumerate(entries if dead else entries[:2]):
         x = LEFT + 110 * i
         parts.append(
             f'<rect x="{x}" y="{top + inset}" width="12" height="{height}" fill="{colour}" fill-opacity="{opacity}"/>'

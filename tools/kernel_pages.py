@@ -1,0 +1,235 @@
+"""Writes docs/kernels/<op>.md and an index: what an op means, its three tellings, who reads and writes what.
+
+    python tools/kernel_pages.py [docs/kernels]
+
+Everything on a page comes from the op's folder, from a traced tiny call, and from the records in docs/evidence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from cuda_kernels.errors import KernelUnavailable
+from cuda_kernels.registry import OPS
+from cuda_kernels.trace import as_svg, trace_kernel
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS, EVIDENCE = ROOT / "cuda_kernels", ROOT / "docs" / "evidence"
+SHARED = ("attention", "choice", "norm", "product", "attention_spec")
+TELLINGS = {
+    "spec": ("Meaning (NumPy)", "spec.py"),
+    "numba": ("Numba", "numba_kernel.py"),
+    "raw": ("CUDA C++", "raw_kernel.cu"),
+}
+_INCLUDE = re.compile(r'#include "(common/\w+\.cuh)"')
+_MUTANT = re.compile(r"^\s*(#|//)\s+(mutant\[|[-+]( |$))")
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, np.int32)
+
+
+def attention_example() -> tuple[Any, ...]:
+    """Two rows, of 60 live columns behind 20 dead ones and of 9 behind 71."""
+    rng = np.random.default_rng(0)
+    cache = rng.standard_normal((2, 1, 84, 8)).astype(np.float32)
+    q = rng.standard_normal((2, 1, 8)).astype(np.float32)
+    return q, cache, cache.copy(), ints(0, 1, 2), ints(0, 1), ints(80, 80), ints(20, 71), None, 0.35
+
+
+def examples() -> dict[str, tuple[Callable[[], tuple[Any, ...]], tuple[str, ...]]]:
+    """Per op: a tiny call, and the arrays whose picture is drawn."""
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Any:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    cache = draw(2, 1, 24, 8)
+    settings = np.ones(1, np.float32), ints(5), np.ones(1, np.float32), np.zeros(1, np.float32), np.array([0.5])
+
+    def rope() -> tuple[Any, ...]:
+        new, angles, caches = draw(2, 1, 8), (draw(2, 4), draw(2, 4)), (draw(2, 1, 9, 8), draw(2, 1, 9, 8))
+        return draw(2, 2, 8), new, new.copy(), *angles, *caches, ints(1, -1), ints(4, 0)
+
+    return {
+        "embed": (lambda: (ints(3, 1), draw(5, 48)), ("table", "out")),
+        "rms_norm": (lambda: (draw(2, 48), draw(48), 1e-6, draw(2, 48)), ("x",)),
+        "qk_norm": (lambda: (draw(2, 2, 16), draw(16), 1e-6), ("x",)),
+        "linear": (lambda: (draw(3, 24), draw(20, 24)), ("x", "w", "out")),
+        "rope_and_append": (rope, ("q", "k_cache")),
+        "attention_decode_ragged": (attention_example, ("k_cache", "v_cache")),
+        "attention_prefill": (attention_example, ("k_cache", "v_cache")),
+        "lm_head": (lambda: (draw(1, 24), draw(20, 24)), ("w", "out")),
+        "sample": (lambda: (draw(1, 40), *settings), ("logits",)),
+        "kv_align": (lambda: (cache, ints(0), ints(2), cache, ints(0), ints(5), ints(12)), ("src", "dst")),
+        "kv_strip": (lambda: (cache, 0, 5, 13), ("cache", "out")),
+        "kv_gather": (lambda: (cache, 0, 4, 2, 8), ("cache", "out")),
+        "kv_scatter": (lambda: (draw(2, 1, 8, 8), cache, 0, 4), ("blocks", "cache")),
+    }
+
+
+def page(op: str, records: list[dict[str, Any]]) -> str:
+    """The page of one op, in Markdown for Material (content tabs, details)."""
+    folder = KERNELS / op
+    module = ast.parse((folder / "spec.py").read_text())
+    function = next(n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == op)
+    lines = [
+        f"# {op}",
+        "",
+        ast.get_docstring(module) or "",
+        "",
+        "```text",
+        ast.get_docstring(function) or "",
+        "```",
+        "",
+    ]
+    lines += ["## Three tellings", "", *tabs(folder), *shared(folder), "## Who reads and writes what", ""]
+    lines += [*pictures(op), *figures(op, records)]
+    return "\n".join(lines) + "\n"
+
+
+def tabs(folder: Path) -> Iterator[str]:
+    """One content tab per telling."""
+    for title, name in TELLINGS.values():
+        yield f'=== "{title}"'
+        yield ""
+        yield from indented(fenced((folder / name).read_text(), name))
+        yield ""
+
+
+def shared(folder: Path) -> Iterator[str]:
+    """What the tellings take from elsewhere, folded away."""
+    python = (folder / "spec.py").read_text() + (folder / "numba_kernel.py").read_text()
+    used = dict.fromkeys(re.findall(r"from cuda_kernels\.(common|numba_tools)\.(\w+) import", python))
+    files = [KERNELS / package / f"{name}.py" for package, name in used if name in SHARED]
+    files += [KERNELS / name for name in _INCLUDE.findall((folder / "raw_kernel.cu").read_text())]
+    for file in files:
+        yield f'??? note "{file.relative_to(KERNELS)}"'
+        yield ""
+        yield from indented(fenced(file.read_text(), file.name))
+        yield ""
+
+
+def fenced(text: str, name: str) -> list[str]:
+    """Source as a code block. Guards keep their reason; the rewrites of mutants belong to the exercises, not here."""
+    language = "python" if name.endswith(".py") else "cpp"
+    kept, in_card = [], False
+    for line in text.rstrip().splitlines():
+        stripped = line.strip()
+        in_card = stripped.startswith(("#", "//")) and (in_card or "guard[" in stripped or "mutant[" in stripped)
+        if not (in_card and _MUTANT.match(line)):
+            kept.append(line)
+    return [f"````{language}", *kept, "````"]
+
+
+def indented(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"    {line}" if line else ""
+
+
+def pictures(op: str) -> Iterator[str]:
+    """One tab per telling with the pictures of its example; a telling that cannot run here says why."""
+    make, arrays = examples()[op]
+    for telling in ("numba", "raw"):
+        yield f'=== "{TELLINGS[telling][0]}"'
+        yield ""
+        try:
+            trace = trace_kernel(op, make(), telling)
+        except KernelUnavailable as error:
+            yield f"    Not drawn on the machine that built this page: {str(error).splitlines()[0]}"
+            yield ""
+            continue
+        present = {array.name for launch in trace.launches for array in launch.arrays}
+        for name in (name for name in arrays if name in present):
+            yield from indented(["<div>", *as_svg(trace, name).splitlines(), "</div>", ""])
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """All JSON records of docs/evidence, by name; each is marked with its file."""
+    found = [(file, json.loads(file.read_text())) for file in sorted(folder.glob("*.json"))]
+    return [data | {"file": file.name} for file, data in found if isinstance(data, dict)]
+
+
+def figures(op: str, records: list[dict[str, Any]]) -> Iterator[str]:
+    """Tables of what was measured; nothing where there is no record."""
+    times = [(record, line) for record in records for line in lines_of(record, "time") if op_of(line["name"]) == op]
+    errors = [
+        (record, key.partition(" ")[2], value)
+        for record in records
+        for key, value in record.get("check", {}).get("worst", {}).items()
+        if key.partition(" ")[0] == op
+    ]
+    if times:
+        yield from (
+            "## Measured",
+            "",
+            "| telling | what | us | GB/s | TFLOP/s | cuBLAS, us | record |",
+            "|---|---|--:|--:|--:|--:|---|",
+        )
+        for record, line in times:
+            cells = [line.get(key, "") for key in ("us", "GB/s", "TFLOP/s", "cublas_us")]
+            yield f"| {telling_of(record)} | {line['name']} | {' | '.join(map(str, cells))} | {record['file']} |"
+        yield ""
+    if errors:
+        yield from ("## Against float64", "", "| telling | dtype | largest error | record |", "|---|---|--:|---|")
+        yield from (f"| {telling_of(r)} | {dtype} | {value:.1e} | {r['file']} |" for r, dtype, value in errors)
+        yield ""
+        yield "The error is ||out - ref|| / ||ref|| over one call, the largest of all calls with fresh random inputs."
+        yield ""
+
+
+def lines_of(record: dict[str, Any], part: str) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = record.get(part, {}).get("lines", [])
+    return lines
+
+
+def op_of(name: str) -> str | None:
+    """The op that a line of a record is about: "Qwen2.5-0.5B attention_decode B=1" -> attention_decode_ragged."""
+    words = name.split()
+    return next((op for op in OPS if any(w == op or ("_" in w and op.startswith(w)) for w in words)), None)
+
+
+def telling_of(record: dict[str, Any]) -> str:
+    return str(record.get("telling", "raw"))
+
+
+def index(ops: tuple[str, ...]) -> str:
+    """The list of pages."""
+    lines = [
+        "# Kernels",
+        "",
+        "Every operation is told three times with one signature: in NumPy, in Numba, in CUDA C++.",
+        "",
+    ]
+    for op in ops:
+        first = (ast.get_docstring(ast.parse((KERNELS / op / "spec.py").read_text())) or "").splitlines()[0]
+        lines.append(f"- [{op}]({op}.md): {first.partition(': ')[2]}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs" / "kernels")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    records = read_records(EVIDENCE)
+    for op in OPS:
+        (folder / f"{op}.md").write_text(page(op, records))
+    (folder / "index.md").write_text(index(OPS))
+    print(f"{len(OPS)} pages and an index in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
