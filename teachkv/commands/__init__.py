@@ -1,6 +1,6 @@
 """The verbs. Each module has `add(verbs)`, which declares its options and sets `run`; heavy imports wait for that."""
 
-from teachkv.commands import bench, chat, generate, inspect, pull, trace
+from teachkv.commands import bench, chat, doctor, generate, inspect, pull, trace
 from teachkv.commands.parsing import OneLineParser, Verbs
 
 __all__ = ["build_parser"]
@@ -14,7 +14,7 @@ def build_parser() -> OneLineParser:
     )
     parser.add_argument("--version", action="version", version=f"teachkv {version()}")
     verbs: Verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=OneLineParser)
-    for module in (pull, generate, chat, trace, inspect, bench):
+    for module in (pull, generate, chat, trace, inspect, doctor, bench):
         module.add(verbs)
     return parser
 
