@@ -28,7 +28,7 @@ from cuda_kernels.reference.threads import spread
 OUTS = 64  # outputs that one thread takes at a time
 MOST_RESULTS = 1024  # of a small product: OpenBLAS calls a product small up to about here
 MOST_WORK = 1 << 18  # multiplications: OpenBLAS keeps a product up to this size on one thread
-WORTH_THREADS = 1 << 17  # weights; below, waking a thread costs more than it saves
+WORTH_THREADS = 1 << 19  # multiplications; below, waking a thread costs more than it saves
 
 Form = Literal["small", "weights first", "rows first"]
 
@@ -98,7 +98,7 @@ def small_products(x: F32, w: F32) -> F32:
                 row = part.stop
 
     groups = -(-outs // OUTS)
-    if w.size < WORTH_THREADS:
+    if w.size * total < WORTH_THREADS:
         some(0, groups)
     else:
         spread(groups, some)
