@@ -5,7 +5,7 @@
 // A block takes 64 M rows (token, head of the group) of one row and one KV head; its 4 warps have 16 each. Blocks of 64 positions
 // of K and V pass through shared memory, the next one loaded by cp.async while this one is used. Per warp the same steps as in
 // decode: pieces of a block, folded into the segment, segments merged into the total; so the bits are the same.
-// registers: spills 0
+// registers: spills 640 (head dims 128 and 256: outside the loop over blocks)
 #if TKV_PATH == 0
 #include "common/attention_simple.cuh"
 

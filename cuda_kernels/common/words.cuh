@@ -50,14 +50,6 @@ __device__ __forceinline__ void async_copy16(T* to, offset_t to_at, const T* fro
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(from + (valid ? from_at : 0)), "r"(valid ? 16 : 0) : "memory");
 #endif
 }
-// The same for 4 bytes: four times the instructions, for data that changes its order on the way.
-template <class T>
-__device__ __forceinline__ void async_copy4(T* to, offset_t to_at, const T* from, offset_t from_at, bool valid) {
-#if __CUDA_ARCH__ >= 800
-    const unsigned dst = static_cast<unsigned>(__cvta_generic_to_shared(to + to_at));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(from + (valid ? from_at : 0)), "r"(valid ? 4 : 0) : "memory");
-#endif
-}
 __device__ __forceinline__ void async_commit() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");

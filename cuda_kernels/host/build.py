@@ -1,4 +1,4 @@
-"""Compiles a kernel's text for the CPU: system compiler, else the ziglang package. Cached by a hash of all that matters."""
+"""Compiles a kernel's text for the CPU: system compiler, else the ziglang package; cached by a hash of it all."""
 
 from __future__ import annotations
 

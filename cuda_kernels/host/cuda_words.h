@@ -235,10 +235,6 @@ template <class T, class S>
 void async_copy16(const shared_array<T>& to, offset_t to_at, const global_ptr<S>& from, offset_t from_at, bool valid) {
     async_copy<16>(to, to_at, from, from_at, valid);
 }
-template <class T, class S>
-void async_copy4(const shared_array<T>& to, offset_t to_at, const global_ptr<S>& from, offset_t from_at, bool valid) {
-    async_copy<4>(to, to_at, from, from_at, valid);
-}
 inline void async_commit() { host::async_commit(); }
 template <int kGroupsLeft>
 void async_wait() {

@@ -19,7 +19,7 @@ def kv_align(
     dst_col: IntArray,
     length: IntArray,
 ) -> None:
-    """src [Rs, G, Cs, D] -> dst [Rd, G, Cd, D]: M runs of `length` columns; a run may overlap itself, runs not each other."""
+    """src [Rs, G, Cs, D] -> dst [Rd, G, Cd, D]: M runs of `length` columns; only a run and itself may overlap."""
     _, groups, from_columns, head_dim = src.shape
     check_head_dim(head_dim)
     same("dst", dst, (dst.shape[0], groups, dst.shape[2], head_dim), src.dtype)

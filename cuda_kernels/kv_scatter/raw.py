@@ -11,7 +11,7 @@ THREADS = 128
 
 
 def kv_scatter(blocks: Array, cache: Array, row: int, start: int) -> None:
-    """blocks [n, G, block_tokens, D] -> columns of one row of cache [R, G, C, D], in place. Raises ValueError outside."""
+    """blocks [n, G, block_tokens, D] -> columns of one row of cache [R, G, C, D], in place. Raises ValueError."""
     count, groups, block_tokens, head_dim = blocks.shape
     rows, _, columns, _ = cache.shape
     check_head_dim(head_dim)

@@ -1,7 +1,7 @@
 // lm_head: the kernels of linear with float32 output and no epilogue terms. x [T, K], w [V, K] -> out [T, V].
 // Three kernels, one result: which of them runs depends on T, the bits of a row do not. TKV_PATH chooses what is compiled:
 // 0 simple (float32, odd K, before sm_80), 1 rows (few tokens), 2 tiles (many tokens).
-// registers: spills 0
+// registers: spills 96 (slow path of a division in linear_simple)
 #if TKV_PATH == 0
 #include "common/linear_simple.cuh"
 

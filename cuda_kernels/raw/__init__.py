@@ -1,1 +1,1 @@
-"""Everything about raw kernels that is Python: their text, their launch, their compilation. Loads CuPy only when asked."""
+"""What of raw kernels is Python: their text, launch and compilation. Loads CuPy only when asked."""

@@ -44,7 +44,7 @@ LARGE = Tile(128, 128, 2, 4, 3)
 
 
 def chunk_of(n: int, k: int) -> int:
-    """Length of the K-chunks of a layer [N, K]. Chosen by the shape alone: a row's bits must not depend on its mates."""
+    """Length of the K-chunks of a layer [N, K]; by its shape alone, or a row's bits would depend on its mates."""
     chunks = min(CHUNKS_LIMIT, max(1, ceil_div(8 * WARPS_WANTED, n)))
     return ceil_div(ceil_div(k, chunks), CHUNK_STEP) * CHUNK_STEP
 

@@ -1,4 +1,4 @@
-"""Numbers a launch needs. They depend on the model's shape, never on how many rows run together: that keeps bits equal."""
+"""Numbers a launch needs. They depend on the model's shape, never on how many rows run together."""
 
 from __future__ import annotations
 

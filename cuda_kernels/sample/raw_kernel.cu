@@ -4,7 +4,7 @@
 // to a cut (key, ties): all tokens with a smaller key stay, and of those on the key the first `ties` by id. The cut is found by a
 // radix select over the bits of the distance to the largest logit. Mass is counted in integers (units of 2^-40 of the likeliest
 // token), so its sums do not depend on the order in which threads add.
-// registers: spills 0
+// registers: spills 256 (sm_80: 1024 threads leave 64 registers)
 #include "common/reduce.cuh"
 
 using u64 = unsigned long long;

@@ -1,4 +1,4 @@
-"""One small run per guard of the raw kernels: right as written, wrong (or refused by the host build) under its mutants."""
+"""One small run per guard of the raw kernels: right as written, wrong or refused under its mutants."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from tests.kernels.raw.cases import Ragged, assert_close, bits, draw, ragged, rng
 
 from cuda_kernels.registry import get
+from tests.kernels.raw.cases import Ragged, assert_close, bits, draw, ragged, rng
 
 DECODE, PREFILL = "attention_decode_ragged", "attention_prefill"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels.raw.cases import DTYPES, Ragged, assert_close, bits, ragged, rng
 
 from cuda_kernels.errors import KernelUnavailable
+from tests.kernels.raw.cases import DTYPES, Ragged, assert_close, bits, ragged, rng
 
 OPS = ("attention_decode_ragged", "attention_prefill")
 LENGTHS = {"lengths": [70, 1, 300, 65], "counts": [2, 1, 1, 3], "pads": [3, 0, 65, -9]}

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kernels.raw.probes import KILLS, RACES
 
 from cuda_kernels.host.module import HostError
 from cuda_kernels.raw import source
 from teachkv.mutate.place import SourceFile
+from tests.kernels.raw.probes import KILLS, RACES
 
 ALL = KILLS | RACES
 FILES = sorted([*source.ROOT.glob("*/*.cu"), *source.ROOT.glob("common/*.cuh")])

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
 
 from cuda_kernels.raw import product
 from cuda_kernels.registry import get
+from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
 
 
 def inputs(dtype: str, rows: int, outputs: int, width: int) -> tuple[Any, ...]:

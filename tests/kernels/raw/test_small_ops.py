@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
 
 from cuda_kernels.registry import get
+from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
 
 dtypes = pytest.mark.parametrize("dtype", list(DTYPES))
 
