@@ -19,7 +19,8 @@ from teachkv.mutate.options import without_exercises
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.task import Task, send
 
-GPU_LIBRARIES = ("libcuda.so", "libcudart.so")
+# The driver: without it libcudart, which Numba loads even for its simulator, has nothing that a fork could break.
+GPU_LIBRARIES = ("libcuda.so",)
 
 
 class Launcher:

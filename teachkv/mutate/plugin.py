@@ -105,7 +105,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         settle_hypothesis(session.items)
     if "task" in spec:
         registry = registry_of(config)
-        spans = {mutant.id: registry.span(mutant) for mutant in registry.mutants.values()}
+        # Kernels in C++ run in no traced function, and are no Python to compile.
+        python = [mutant for mutant in registry.mutants.values() if mutant.path.suffix == ".py"]
+        spans = {mutant.id: registry.span(mutant) for mutant in python}
         serve(session, ReachTracer(spans), spec, restart.overlay_module().FINDER)
         return None
     with usage_errors():
