@@ -26,7 +26,7 @@ CLAIMABLE = ("policy", "cache", "backend")
 # Which option switches on which mechanism, by the name that the engagement log uses.
 MECHANISMS = {"prefill_floor_steps": "floor", "prefill_max_seqs": "cap", "speculative_tokens": "speculate"}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_LABEL = re.compile(r"([\w .()/+-]+?):\s+(.*)")
+_LABEL = re.compile(r"([\w ,.()/+-]+?):\s+(.*)")
 
 
 @dataclass(frozen=True, slots=True)

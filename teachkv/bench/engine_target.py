@@ -1,6 +1,7 @@
 """teachkv as a target: requests go in one by one while the engine steps, so that arrivals can be open loop."""
 
 import dataclasses
+import os
 import resource
 import sys
 import time
@@ -155,7 +156,7 @@ def random_model(name: str) -> LoadedModel:
     from teachkv.checkpoint.shapes import shape
 
     config, texts = shape(name), tiny().tokenizer_source
-    weights = random_weights(config, seed=0, threads=4)
+    weights = random_weights(config, seed=0, threads=os.cpu_count() or 1)
     report = LoadReport("random weights", notes=(f"shape of {name}, seed 0",), copied=weights.nbytes)
     return LoadedModel(name, None, config, weights, texts, texts, report)
 

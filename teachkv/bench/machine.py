@@ -17,6 +17,7 @@ VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
     "NUMBA_ENABLE_CUDASIM",
+    "TEACHKV_POISON",
     "PYTHONHASHSEED",
 )
 GPU_FIELDS = ("name", "driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "memory.total")

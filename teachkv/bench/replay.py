@@ -93,7 +93,7 @@ TRAPS = (
         "The masker has two doors and the dead prefix was hidden behind one of them. Every request returned, no error "
         "was counted, the harness exited with 0; only the number of tokens was wrong.",
         "completeness",
-        (f"clean: policy=packed {OFF}", f"masker: policy=packed {OFF} {MASKER}"),
+        (f"clean: policy=packed poison=off {OFF}", f"masker: policy=packed poison=off {OFF} {MASKER}"),
         {"cells": ("spread-8:longest=132,stops=1",), "warmup": 0},
         answered("completeness", "masker"),
     ),

@@ -13,17 +13,8 @@ from teachkv.commands.parsing import OneLineParser, Verbs, say
 if TYPE_CHECKING:
     from teachkv.bench.record import Record
 
-QUICK = [
-    "--model",
-    "tiny",
-    "--rounds",
-    "2",
-    "--cell",
-    "uniform-4:prompt=48,out=8",
-    "--cell",
-    "spread-4:longest=96,out=8",
-]
-QUICK_ARMS = ["bucketed: policy=bucketed", "ragged: policy=ragged", "packed: policy=packed"]
+SETTINGS = ("model", "shape", "rounds", "ladder", "identity", "null", "warmup", "limit", "seed")
+POLICIES = ("bucketed", "ragged", "packed")
 EXAMPLES = """examples:
   teachkv bench
   teachkv bench run --model smollm2 --arm bucketed --arm ragged --cell spread-8:out=16 --out spread.json
@@ -56,24 +47,25 @@ def add(verbs: Verbs) -> None:
 
 def add_run(actions: Verbs) -> None:
     parser = actions.add_parser("run", help="measure", epilog=EXAMPLES)
+    parser.add_argument("--preset", metavar="NAME", help="a whole question: cells, arms, settings ('list' names them)")
     parser.add_argument(
-        "--cell", action="append", metavar="CELL", help="uniform-8, spread-32:out=8, arrivals:rate=2, ..."
+        "--cell", action="append", metavar="CELL", help="uniform-8, spread-32:out=8, arrivals:rate=2 ..."
     )
     parser.add_argument(
         "--arm", action="append", metavar="ARM", help="'label: key=value ...', a policy, a peer; first = base"
     )
-    parser.add_argument(
-        "--model", default="smollm2", help="directory, .gguf file, smollm2, tiny or glass (%(default)s)"
-    )
+    parser.add_argument("--model", help="directory, .gguf file, smollm2 (default), tiny or glass")
     parser.add_argument("--shape", metavar="NAME", help="random weights in a published shape instead of a model")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="samples per arm and cell (%(default)s)")
-    parser.add_argument("--ladder", action="store_true", help="all cells in one process")
-    parser.add_argument("--identity", action="store_true", help="also run every request alone and compare outputs")
-    parser.add_argument("--no-null", action="store_true", help="no A/A pair; then nothing can be claimed")
-    parser.add_argument("--warmup", type=int, default=1, metavar="N", help="requests before the cell (%(default)s)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="samples per arm and cell (5)")
+    parser.add_argument("--ladder", action="store_true", default=None, help="all cells in one process")
+    parser.add_argument(
+        "--identity", action="store_true", default=None, help="also run every request alone and compare"
+    )
+    parser.add_argument("--no-null", dest="null", action="store_false", default=None, help="no A/A pair, so no claims")
+    parser.add_argument("--warmup", type=warm_up, metavar="N", help="requests before the cell (1), or all")
     parser.add_argument("--probe", metavar="PROMPT,OUT", help="send a foreign request first (replays a trap; refused)")
-    parser.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds per cell (%(default)s)")
-    parser.add_argument("--order-seed", type=int, default=0, metavar="N", help="of the shuffled order (%(default)s)")
+    parser.add_argument("--limit", type=float, metavar="S", help="seconds per cell (600)")
+    parser.add_argument("--order-seed", dest="seed", type=int, metavar="N", help="of the shuffled order (0)")
     parser.add_argument("--out", type=Path, default=Path("bench.json"), metavar="FILE", help="the record (%(default)s)")
     parser.add_argument("--resume", action="store_true", help="add what the record lacks")
     parser.add_argument("--stop-after", type=float, metavar="S", help="start no sample after so many seconds")
@@ -83,33 +75,27 @@ def add_run(actions: Verbs) -> None:
 
 def quick(args: argparse.Namespace) -> int:
     """`teachkv bench` alone."""
-    words = [*QUICK, *(word for arm in QUICK_ARMS for word in ("--arm", arm)), "--identity", "--out", str(args.out)]
     parser = OneLineParser(prog="teachkv bench")
     add_run(parser.add_subparsers(dest="action", parser_class=OneLineParser))
     say("a quick look: tiny random model, small cells; 'teachkv bench run --help' for the real thing")
-    return run_measure(parser.parse_args(["run", *words]))
+    return run_measure(parser.parse_args(["run", "--preset", "quick", "--out", str(args.out)]))
 
 
 def run_measure(args: argparse.Namespace) -> int:
     from teachkv.bench.arms import parse_arm
     from teachkv.bench.peers import check_peers
+    from teachkv.bench.presets import preset
     from teachkv.bench.session import Session, Setup, prepare, resume
     from teachkv.bench.trees import Trees
 
-    setup = Setup(
-        cells=tuple(args.cell or ["uniform-8", "spread-8"]),
-        model=args.model,
-        shape=args.shape,
-        rounds=args.rounds,
-        ladder=args.ladder,
-        warmup=args.warmup,
-        probe=parse_probe(args.probe),
-        identity=args.identity,
-        null=not args.no_null,
-        seed=args.order_seed,
-        limit=args.limit,
-    )
-    arms = [parse_arm(text) for text in args.arm or ["bucketed", "ragged", "packed"]]
+    found = preset(args.preset) if args.preset is not None else None
+    given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
+    given = {**(found.settings if found is not None else {}), **given}
+    if args.probe is not None:
+        given["probe"] = parse_probe(args.probe)
+    cells = args.cell or (found.cells if found is not None else ("uniform-8", "spread-8"))
+    setup = Setup(tuple(cells), **given)
+    arms = [parse_arm(text) for text in args.arm or (found.arms if found is not None else POLICIES)]
     check_peers(arms)
     check_model(setup.model, setup.shape)
     with Trees() as trees:
@@ -194,6 +180,13 @@ def parse_probe(text: str | None) -> dict[str, object] | None:
     if len(parts) not in (2, 3) or not all(part.isdigit() for part in parts[:2]) or parts[2:] not in ([], ["settle"]):
         raise OptionError(f"probe {text!r}: write PROMPT,OUT or PROMPT,OUT,settle, as in 40,8")
     return {"prompt": int(parts[0]), "out": int(parts[1]), "settle": len(parts) == 3}
+
+
+def warm_up(text: str) -> int:
+    """A number of requests; `all` = the whole cell."""
+    from teachkv.bench.presets import WHOLE
+
+    return WHOLE if text == "all" else int(text)
 
 
 def check_model(model: str, shape: str | None) -> None:

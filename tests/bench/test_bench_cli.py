@@ -13,6 +13,7 @@ import pytest
 from fakes import measured
 
 from teachkv.bench import session as sessions
+from teachkv.bench.presets import PRESETS
 from teachkv.bench.record import Record
 from teachkv.cli import main
 
@@ -49,6 +50,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (["--identity"], "identity", True),
         (["--no-null"], "null", False),
         (["--warmup", "3"], "warmup", 3),
+        (["--warmup", "all"], "warmup", 1_000_000),
+        (["--model", "glass"], "model", "glass"),
         (["--probe", "40,8"], "probe", {"prompt": 40, "out": 8, "settle": False}),
         (["--probe", "40,8,settle"], "probe", {"prompt": 40, "out": 8, "settle": True}),
         (["--limit", "9"], "limit", 9.0),
@@ -61,6 +64,19 @@ def test_every_option_reaches_the_run(seen: dict[str, Any], words: list[str], wh
     before = seen["setup"][what]
     assert main([*RUN, "--arm", "ragged", *words]) == 0
     assert seen["setup"][what] == value != before
+
+
+def test_a_preset_gives_what_is_not_given_beside_it(seen: dict[str, Any]) -> None:
+    assert main(["bench", "run", "--preset", "quick", "--rounds", "9", "--quiet"]) == 0
+    setup = seen["setup"]
+    assert (setup["model"], setup["rounds"], setup["identity"]) == ("tiny", 9, True)
+    assert seen["arms"] == ["bucketed", "bucketed (A/A)", "ragged", "packed"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_can_be_asked_for(seen: dict[str, Any], name: str) -> None:
+    assert main(["bench", "run", "--preset", name, "--model", "tiny", "--quiet"]) == 0
+    assert seen["setup"]["cells"] == list(PRESETS[name].cells)
 
 
 def test_arms_out_and_stop_after_reach_the_run(seen: dict[str, Any], tmp_path: Path) -> None:
@@ -85,6 +101,7 @@ def test_arms_out_and_stop_after_reach_the_run(seen: dict[str, Any], tmp_path: P
         (["--arm", "ragged", "--cell", "unifrom-8"], "did you mean"),
         (["--arm", "m: mutant=no/such"], "unknown mutant"),
         (["--arm", "ragged", "--rounds", "0"], "at least one"),
+        (["--preset", "list"], "no preset 'list': known are quick"),
     ],
 )
 def test_exit_2_when_nothing_can_be_measured(
