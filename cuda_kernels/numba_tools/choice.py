@@ -136,6 +136,22 @@ def kept(scaled: Any, rank: Any, key: Any, ties: Any, least: Any) -> Any:
 
 
 @cuda.jit(device=True)
+def ties_before_strip(logits: Any, b: Any, top: Any, heat: Any, key: Any, first: Any, last: Any, bins: Any) -> Any:
+    """How many tokens on the key have an id below `first`, where this thread's strip begins."""
+    on_key = np.int64(0)
+    for i in range(first, last):
+        if key_of((logits[b, i] - top) / heat) == key:
+            on_key += 1
+    bins[cuda.threadIdx.x] = on_key
+    cuda.syncthreads()
+    ties_before = np.int64(0)
+    for t in range(cuda.threadIdx.x):
+        ties_before += bins[t]
+    cuda.syncthreads()
+    return ties_before
+
+
+@cuda.jit(device=True)
 def draw(
     logits: Any, b: Any, top: Any, heat: Any, key: Any, ties: Any, least: Any, uniform: Any, bins: Any, answer: Any
 ) -> Any:
@@ -144,17 +160,7 @@ def draw(
     strip = (vocabulary + threads - 1) // threads
     first, last = me * strip, min(me * strip + strip, vocabulary)
 
-    on_key = np.int64(0)
-    for i in range(first, last):
-        if key_of((logits[b, i] - top) / heat) == key:
-            on_key += 1
-    bins[me] = on_key
-    cuda.syncthreads()
-    ties_before = np.int64(0)
-    for t in range(me):
-        ties_before += bins[t]
-    cuda.syncthreads()
-
+    ties_before = ties_before_strip(logits, b, top, heat, key, first, last, bins)
     mine, rank = np.int64(0), ties_before
     for i in range(first, last):
         scaled = (logits[b, i] - top) / heat

@@ -32,7 +32,7 @@ NOT_FINITE = -1
 @cuda.jit
 def sample_row(logits: Any, temperature: Any, top_k: Any, top_p: Any, min_p: Any, uniform: Any, tokens: Any) -> None:
     """logits [B, V], settings [B] -> tokens [B]."""
-    b, me, vocabulary = cuda.blockIdx.x, cuda.threadIdx.x, logits.shape[1]
+    b, me = cuda.blockIdx.x, cuda.threadIdx.x
     bins = cuda.shared.array(BINS, np.int64)
     answer = cuda.shared.array(2, np.int64)
     best = best_of(logits, b)
@@ -54,17 +54,31 @@ def sample_row(logits: Any, temperature: Any, top_k: Any, top_p: Any, min_p: Any
         return
 
     heat = max(temperature[b], np.float32(1e-30))
+    key, ties = cut(logits, b, top, heat, top_k[b], top_p[b], bins, answer)
+    # guard[numba-min-p-alone]: min-p works whether or not top-p does
+    # mutant[numba-min-p-alone/needs-top-p]:
+    #   - least = np.float32(np.float64(min_p[b]) * (1.0 - SLACK)) if min_p[b] > 0 else np.float32(0.0)
+    #   + least = np.float32(np.float64(min_p[b]) * (1.0 - SLACK)) if top_p[b] < 1 else np.float32(0.0)
+    least = np.float32(np.float64(min_p[b]) * (1.0 - SLACK)) if min_p[b] > 0 else np.float32(0.0)
+    token = draw(logits, b, top, heat, key, ties, least, uniform[b], bins, answer)
+    if me == 0:
+        tokens[b] = token
+
+
+@cuda.jit(device=True)
+def cut(logits: Any, b: Any, top: Any, heat: Any, top_k: Any, top_p: Any, bins: Any, answer: Any) -> Any:
+    """(key, ties) of what top-k and top-p leave, whichever is tighter."""
     key, ties = NO_CUT, NO_CUT
-    if 0 < top_k[b] < vocabulary:
-        key, nearer = first_reaching(logits, b, top, heat, False, np.int64(top_k[b]), NO_CUT, bins, answer)
+    if 0 < top_k < logits.shape[1]:
+        key, nearer = first_reaching(logits, b, top, heat, False, np.int64(top_k), NO_CUT, bins, answer)
         # guard[numba-topk-ties]: a tie at the k-th place is cut by id, or k tokens become more
         # mutant[numba-topk-ties/all]:
-        #   - ties = top_k[b] - nearer
+        #   - ties = top_k - nearer
         #   + ties = NO_CUT
-        ties = top_k[b] - nearer
-    if top_p[b] < 1:
+        ties = top_k - nearer
+    if top_p < 1:
         whole = whole_mass(logits, b, top, heat, key, ties, answer)
-        target = max(np.int64(1), np.int64(np.float64(whole) * np.float64(top_p[b]) * (1.0 - SLACK)))
+        target = max(np.int64(1), np.int64(np.float64(whole) * np.float64(top_p) * (1.0 - SLACK)))
         p_key, nearer = first_reaching(logits, b, top, heat, True, target, key, bins, answer)
         each = max(np.int64(1), mass_of_key(p_key))
         # guard[numba-topp-crossing]: the token that carries the sum across p stays
@@ -74,14 +88,7 @@ def sample_row(logits: Any, temperature: Any, top_k: Any, top_p: Any, min_p: Any
         p_ties = (target - nearer + each - 1) // each
         if p_key < key or (p_key == key and p_ties < ties):
             key, ties = p_key, p_ties
-    # guard[numba-min-p-alone]: min-p works whether or not top-p does
-    # mutant[numba-min-p-alone/needs-top-p]:
-    #   - least = np.float32(np.float64(min_p[b]) * (1.0 - SLACK)) if min_p[b] > 0 else np.float32(0.0)
-    #   + least = np.float32(np.float64(min_p[b]) * (1.0 - SLACK)) if top_p[b] < 1 else np.float32(0.0)
-    least = np.float32(np.float64(min_p[b]) * (1.0 - SLACK)) if min_p[b] > 0 else np.float32(0.0)
-    token = draw(logits, b, top, heat, key, ties, least, uniform[b], bins, answer)
-    if me == 0:
-        tokens[b] = token
+    return key, ties
 
 
 def sample(logits: F32, temperature: F32, top_k: IntArray, top_p: F32, min_p: F32, uniform: F64) -> IntArray:
