@@ -24,8 +24,8 @@ from teachkv.checkpoint.byte_tokenizer import byte_tokenizer_files
 from teachkv.checkpoint.shapes import SHAPES
 from teachkv.checkpoint.text_files import MemoryFiles
 from teachkv.config import ModelConfig
-from teachkv.llm import Serving
 from teachkv.observe import Observer
+from teachkv.serving import Serving
 from tests.toys import FAMILIES, write_tiny
 
 TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
