@@ -1,4 +1,4 @@
-"""Whole questions by name: the cells, arms and settings of the tables that pages quote. What is given beside one wins."""
+"""Whole questions by name: cells, arms and settings of the long tables. What is given beside a preset wins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
