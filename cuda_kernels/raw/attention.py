@@ -65,13 +65,13 @@ def checked(call: Call, bias: Any) -> Sizes:
 
 
 def uses_mma(q: Any, head_dim: int) -> bool:
-    """Do both ops run on the tensor cores here? Chosen by dtype, head dim and architecture, so that both agree on it."""
+    """Do both ops run on the tensor cores? Chosen by dtype, head dim and architecture, so that they agree on it."""
     arch = loader.arch_of(q)
     return dtype_code(q) != 0 and head_dim % 8 == 0 and arch >= MMA_ARCH and fits(head_dim, arch)
 
 
 def decode_shared(head_dim: int, segments: int) -> int:
-    """Bytes of shared memory of the decode kernel: 16 rows of a piece and 64 rows of V per warp, 4 warps per segment."""
+    """Bytes of shared memory of the decode kernel: per warp 16 rows of a piece and 64 of V; 4 warps a segment."""
     return 4 * segments * (16 * (head_dim + 4) * 4 + 64 * pitch_v(head_dim) * 2) + 16
 
 
@@ -86,7 +86,7 @@ def fits(head_dim: int, arch: int) -> bool:
 
 
 def prefill_shared(head_dim: int, arch: int) -> tuple[int, int] | None:
-    """(stages, bytes of shared memory) of the prefill kernel: two stages of K and V where they fit, else one, else None."""
+    """(stages, bytes of shared memory) of prefill: two stages of K and V where they fit, else one, else None."""
     stage = 64 * ((head_dim + 31) // 64 * 64 + 32 + pitch_v(head_dim)) * 2
     sums = ceil_div(head_dim, 64) * 32 * 128 * 4
     for stages in (2, 1):
@@ -146,7 +146,7 @@ def prefill(call: Call, sizes: Sizes) -> Any:
 
 
 def slots_for(call: Call, sizes: Sizes) -> int:
-    """How many segments one row can have: bounded by the cache's columns and by the window, without a look at the device."""
+    """How many segments one row can have: bounded by the cache's columns and the window, known on the host."""
     # Without a lead pad positions are columns; a ring (negative lead pad) may start anywhere in a segment.
     by_columns = (
         ceil_div(sizes.columns, SEGMENT) if call.geometry[3] is None else ceil_div(sizes.columns - 1, SEGMENT) + 1

@@ -32,7 +32,7 @@ class DeviceModule:
             function = self._functions[entry] = self._module.get_function(entry)
         # guard[shared-opt-in]: more than 48 KiB is refused unless asked for first
         # origin: cupy/cupy#2118
-        # mutant[shared-opt-in/never]: unpaired: only a device refuses the launch; tools/device_kernels.py check meets it
+        # mutant[shared-opt-in/never]: unpaired: only a device refuses it; tools/device_kernels.py meets it
         #   - if shared > self._allowed.get(entry, DEFAULT_SHARED):
         #   + if False:
         if shared > self._allowed.get(entry, DEFAULT_SHARED):

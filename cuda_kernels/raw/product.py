@@ -50,7 +50,7 @@ def chunk_of(n: int, k: int) -> int:
 
 
 def tile_for(rows: int, outputs: int, arch: int) -> tuple[Tile, int]:
-    """The tile, and into how many parts the chunks may be split, so that a wave of blocks is busy. Never changes bits."""
+    """The tile, and in how many parts the chunks go, so that a wave of blocks is busy. Never changes bits."""
     large = ceil_div(rows, LARGE.bm) * ceil_div(outputs, LARGE.bn)
     if large >= 100 and loader.SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
         return LARGE, 1
@@ -63,7 +63,8 @@ def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, o
     rows, width = x.shape
     outputs = w.shape[0]
     same("w", w, (outputs, width), x.dtype)
-    for name, array, shape in (("bias", bias, (outputs,)), ("gate", gate, (rows, outputs)), ("residual", residual, (rows, outputs))):  # fmt: skip
+    whole = (rows, outputs)
+    for name, array, shape in (("bias", bias, (outputs,)), ("gate", gate, whole), ("residual", residual, whole)):
         if array is not None:
             same(name, array, shape, x.dtype)
     out = empty(x, (rows, outputs), "float32" if out_float32 else None)

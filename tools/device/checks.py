@@ -85,7 +85,17 @@ def batch(rng: np.random.Generator, dtype: str, H: int, G: int, D: int, lengths:
     return Batch(draw(rng, dtype, int(cu[-1]), H, D), k, v, cu, row, end, pad)
 
 
-def attention(report: Report, rng: np.random.Generator, dtype: str, H: int, G: int, D: int, lengths: list[int], counts: list[int], window: int | None) -> None:  # fmt: skip
+def attention(
+    report: Report,
+    rng: np.random.Generator,
+    dtype: str,
+    H: int,
+    G: int,
+    D: int,
+    lengths: list[int],
+    counts: list[int],
+    window: int | None,
+) -> None:
     b = batch(rng, dtype, H, G, D, lengths, counts)
     reference = attention64(b.q, b.k, b.v, b.cu, b.row, b.end, b.pad, window, D**-0.5)
     name = f"D={D} H={H} G={G} w={window}"

@@ -103,7 +103,7 @@ def linears(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     ):
         n_copies = copies(n * k * 2) if rows < 1000 else 4
         ws, x = [random(n, k) for _ in range(n_copies)], random(rows, k)
-        us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
+        us = microseconds([lambda w=w, x=x: get("linear", "raw")(x, w) for w in ws])
         lines.append(
             show(
                 f"{model} linear {what} [{n}, {k}] rows {rows}",
@@ -118,7 +118,7 @@ def linears(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
 def heads(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     s = MODELS[model]
     ws, x = [random(s["V"], s["K"]) for _ in range(4)], random(rows, s["K"])
-    us = microseconds([lambda w=w: get("lm_head", "raw")(x, w) for w in ws])
+    us = microseconds([lambda w=w, x=x: get("lm_head", "raw")(x, w) for w in ws])
     size = 2 * s["V"] * s["K"] + 4 * rows * s["V"]
     lines.append(show(f"{model} lm_head rows {rows}", us, size, 2.0 * rows * s["V"] * s["K"], library(x, ws)))
 
@@ -193,11 +193,11 @@ def run() -> dict[str, Any]:
     lines: list[dict[str, Any]] = []
     rng = np.random.default_rng(0)
     for model in ("Qwen2.5-0.5B", "SmolLM2-135M"):
-        for name, lengths in (
-            ("B=1", [307]), ("B=1 long", [8192]), ("B=8 spread", rng.integers(16, 566, 8)), ("B=32 uniform", [307] * 32),
-            ("B=32 spread", rng.integers(16, 566, 32)), ("B=128 uniform", [307] * 128), ("B=128 spread", rng.integers(16, 566, 128)),
-            ("B=128 at 2000", [2000] * 128),
-        ):  # fmt: skip
+        spread = {rows: rng.integers(16, 566, rows) for rows in (8, 32, 128)}
+        cells: dict[str, Any] = {"B=1": [307], "B=1 long": [8192], "B=8 spread": spread[8]}
+        cells |= {"B=32 uniform": [307] * 32, "B=32 spread": spread[32]}
+        cells |= {"B=128 uniform": [307] * 128, "B=128 spread": spread[128], "B=128 at 2000": [2000] * 128}
+        for name, lengths in cells.items():
             decode(model, name, lengths, lines)
         prefill(model, 32, 275, lines)
         prefill(model, 2, 4096, lines)
@@ -227,7 +227,7 @@ def tile_variants() -> dict[str, Any]:
                 blocks = -(-rows // tile.bm) * -(-n // tile.bn)
                 for parts in (1,) if rows > 1000 else sorted({1, max(1, 132 // blocks), max(1, 264 // blocks)}):
                     product.tile_for = lambda *_, t=tile, p=parts: (t, p)
-                    us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
+                    us = microseconds([lambda w=w, x=x: get("linear", "raw")(x, w) for w in ws])
                     lines.append(show(f"tiles {what} rows {rows} {shape} parts {parts}", us, 0, 2.0 * rows * n * k))
     product.tile_for, product.ROWS_LIMIT, _ = kept
     for rows in (1, 32):
@@ -239,9 +239,8 @@ def tile_variants() -> dict[str, Any]:
         ):
             ws, x = [random(n, k) for _ in range(copies(n * k * 2))], random(rows, k)
             for output_tiles, ahead in ((1, 4), (1, 8), (2, 2), (2, 4), (4, 1), (4, 2)):
-                plan = kept[2]
-                product.rows_plan = lambda *a, o=output_tiles, h=ahead: (plan(*a)[0], o, h, plan(*a)[3])
-                us = microseconds([lambda w=w: get("linear", "raw")(x, w) for w in ws])
+                product.rows_plan = lambda *a, o=output_tiles, h=ahead, f=kept[2]: (f(*a)[0], o, h, f(*a)[3])
+                us = microseconds([lambda w=w, x=x: get("linear", "raw")(x, w) for w in ws])
                 lines.append(
                     show(
                         f"rows {what} rows {rows} tiles {output_tiles} ahead {ahead}", us, 2 * n * k, 2.0 * rows * n * k
@@ -259,7 +258,9 @@ def decode_variants() -> list[dict[str, Any]]:
     chosen, rng = attention.decode_segments, np.random.default_rng(0)
     for segments in (1, 2):
         attention.decode_segments = lambda *_, n=segments: n
-        for name, lengths in (("B=1", [307]), ("B=32 spread", rng.integers(16, 566, 32)), ("B=128 uniform", [307] * 128), ("B=128 spread", rng.integers(16, 566, 128)), ("B=128 at 2000", [2000] * 128)):  # fmt: skip
+        cells: dict[str, Any] = {"B=1": [307], "B=32 spread": rng.integers(16, 566, 32), "B=128 uniform": [307] * 128}
+        cells |= {"B=128 spread": rng.integers(16, 566, 128), "B=128 at 2000": [2000] * 128}
+        for name, lengths in cells.items():
             decode("Qwen2.5-0.5B", f"{segments} per block {name}", lengths, lines)
     attention.decode_segments = chosen
     return lines

@@ -63,7 +63,7 @@ def ragged(
     pads: list[int],
     **more: Any,
 ) -> Ragged:
-    """Row i: pads[i] dead columns (negative: a ring), lengths[i] live ones, counts[i] queries at the end; slack is NaN."""
+    """Row i: pads[i] dead columns (negative: a ring), lengths[i] live ones, counts[i] queries; slack is NaN."""
     source, batch = rng(), len(lengths)
     dead = [max(pad, 0) for pad in pads]
     end = np.asarray([a + b for a, b in zip(dead, lengths, strict=True)], np.int32)

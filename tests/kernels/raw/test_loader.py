@@ -115,9 +115,10 @@ def test_no_text_multiplies_ints_into_an_offset() -> None:
     text = ECHO.replace("out[0LL] = a", "out[b * 2] = a")
     source.override("echo/raw_kernel.cu", text)
     try:
-        with pytest.raises(KernelUnavailable, match="deleted function"):
-            out = np.zeros(4)
-            loader.kernel("echo/raw_kernel.cu", "echo", out, {"TKV_DTYPE": 0})(*ONE, (out, 1.0, 1, 1, 1))
+        out = np.zeros(4)
+        kernel = loader.kernel("echo/raw_kernel.cu", "echo", out, {"TKV_DTYPE": 0})
+        with pytest.raises(KernelUnavailable, match="deleted"):
+            kernel(*ONE, (out, 1.0, 1, 1, 1))
     finally:
         source.override("echo/raw_kernel.cu", None)
 

@@ -24,7 +24,7 @@ needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="needs NVRTC: pip inst
 
 
 def compare(table: dict[str, dict[str, int]], arch: int) -> None:
-    """Equal to the record, as far as it was made with this compiler. To accept: python -m cuda_kernels.raw.builds --write"""
+    """Equal to the record, if this compiler made it. To accept: python -m cuda_kernels.raw.builds --write"""
     record = json.loads(builds.RECORD.read_text())
     known = record["kernels"][f"sm_{arch}"]
     assert set(table) <= set(known)
@@ -67,7 +67,8 @@ def test_equal_meaning_is_equal_ptx() -> None:
 def test_the_report_of_the_assembler_is_read_line_by_line() -> None:
     log = (
         "ptxas info    : Compiling entry function 'a' for 'sm_90a'\nptxas info    : Function properties for a\n"
-        "    48 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads\nptxas info    : Used 40 registers, used 1 barriers"
+        "    48 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 1 barriers"
     )
     assert nvrtc.parse_report(log) == {"a": nvrtc.Resources(40, 48, 16, 24)}
 

@@ -92,7 +92,12 @@ def test_strip_gather_scatter(dtype: str, head_dim: int) -> None:
     get("kv_scatter", "raw")(blocks, cache, 1, 5)
     get("kv_scatter", "spec")(blocks, other, 1, 5)
     assert (bits(cache) == bits(other)).all()
-    for op, arguments in (("kv_strip", (cache, 3, 0, 1)), ("kv_gather", (cache, 0, 20, 3, 8)), ("kv_scatter", (blocks, cache, 0, 20))):  # fmt: skip
+    outside = (
+        ("kv_strip", (cache, 3, 0, 1)),
+        ("kv_gather", (cache, 0, 20, 3, 8)),
+        ("kv_scatter", (blocks, cache, 0, 20)),
+    )
+    for op, arguments in outside:
         with pytest.raises(ValueError, match="leave a buffer"):
             get(op, "raw")(*arguments)
 
@@ -104,9 +109,12 @@ def test_sample_draws_the_token_of_the_spec(vocabulary: int) -> None:
     logits[:, : vocabulary // 3] = np.round(logits[:, : vocabulary // 3])  # ties
     logits[0], logits[1, 0], logits[2, 0] = -np.inf, np.inf, np.nan
     settings = (
-        source.choice([0.0, 0.3, 1.0, 1.7], rows).astype(np.float32), source.choice([0, 1, 5, 50, vocabulary], rows).astype(np.int32),
-        source.choice([1.0, 0.95, 0.5], rows).astype(np.float32), source.choice([0.0, 0.05], rows).astype(np.float32), source.random(rows),
-    )  # fmt: skip
+        source.choice([0.0, 0.3, 1.0, 1.7], rows).astype(np.float32),
+        source.choice([0, 1, 5, 50, vocabulary], rows).astype(np.int32),
+        source.choice([1.0, 0.95, 0.5], rows).astype(np.float32),
+        source.choice([0.0, 0.05], rows).astype(np.float32),
+        source.random(rows),
+    )
     ours, theirs = (get("sample", telling)(logits, *settings) for telling in ("raw", "spec"))
     assert ours.tolist() == theirs.tolist()
     assert ours[:3].tolist() == [-1, -1, -1]
