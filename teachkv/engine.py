@@ -31,7 +31,15 @@ class Engine:
         self.speculative_tokens = speculative_tokens
 
     def step(self) -> list[Progress]:
-        """Carry out one plan. Whatever goes wrong, no sequence is lost: tokens stand, rows are as they were."""
+        """Carry out one plan. Whatever goes wrong, no sequence is lost: drawn tokens stand, rows are computed anew."""
+        try:
+            return self.carry_out()
+        except BaseException:
+            self.cache.invalidate()
+            self.roster.start_over()
+            raise
+
+    def carry_out(self) -> list[Progress]:
         began = time.perf_counter()
         if self.reuse is not None:
             self.reuse.look_up(self.roster.sequences)
@@ -49,6 +57,8 @@ class Engine:
             hopeless = self.scheduler.refused(plan, work.opening)
             progress += [self.roster.fail(self.roster.sequences[id], refusal) for id in hopeless]
         except MemoryError:
+            if work.counted:
+                raise
             work.refused = "out of memory"
             progress += self.roster.give_way()
         events = self.cache.take_events() + (self.reuse.take_events() if self.reuse is not None else [])
@@ -81,6 +91,7 @@ class Engine:
         except BaseException:
             self.cache.invalidate()
             raise
+        work.counted = True
         if not work.has_drafts:
             self.hand_back(work, None)
         assert work.inputs is not None

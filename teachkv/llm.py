@@ -17,7 +17,7 @@ from teachkv.outputs import RequestOutput, StreamChunk
 from teachkv.prompts import Message, Prompt, as_list, parse_prompt
 from teachkv.sample import SamplingParams
 from teachkv.sequence import Request
-from teachkv.serving import Serving
+from teachkv.serving import CLOSED, Serving
 
 Prompts = Prompt | Sequence[Prompt]
 Params = SamplingParams | Sequence[SamplingParams] | None
@@ -29,6 +29,9 @@ class LLM:
     model: "smollm2" (after `teachkv pull smollm2`), "tiny" or "glass" (no file needed), a Hugging Face directory, or a
     `.gguf` file. log: receives the path, running/waiting and engagement lines (default: the logger "teachkv").
     trace: keep a record of every step in `llm.trace`. All other options are those of EngineOptions.
+
+    Threads may share one LLM: steps are taken one at a time, and each serves all callers. A fork or a pickle of it is
+    of no use: make another one there. An error or Ctrl-C in a call ends that call's requests, nobody else's.
 
     Raises OptionError, ConfigError, CheckpointError, TokenizerError, BackendError: one line each, nothing half loaded.
     """
@@ -74,7 +77,8 @@ class LLM:
         prompt = parse_prompt(list(ids), "forward", assembly.tokenizer, assembly.config.vocab_size)
         if len(prompt.ids) > limit:
             raise OptionError(f"forward: {len(prompt.ids)} ids do not fit into the context of {limit}; shorten them")
-        return assembly.forward(prompt.ids, bias)
+        with self._alive().turn():
+            return assembly.forward(prompt.ids, bias)
 
     def stats(self) -> dict[str, Any]:
         """What the running engine did and on which path: counts, caches, prefix cache, mechanisms, kernel tellings."""
@@ -89,7 +93,7 @@ class LLM:
         return trace
 
     def close(self) -> None:
-        """Abort what runs and let go of weights and caches. Twice is once."""
+        """Abort what runs and let go of weights and caches. Open streams end with what they have. Twice is once."""
         if self._serving is not None:
             self._serving.stop()
             self._serving = None
@@ -104,7 +108,7 @@ class LLM:
 
     def _alive(self) -> Serving:
         if self._serving is None:
-            raise TeachKVError("this LLM has been closed: make a new one")
+            raise TeachKVError(CLOSED)
         return self._serving
 
     def _serve(self, prompts: list[Prompt | Sequence[Message]], sampling_params: Params) -> Iterator[StreamChunk]:

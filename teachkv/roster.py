@@ -107,6 +107,20 @@ class Roster:
         if self.reuse is not None:
             self.reuse.forget(id)
 
+    def start_over(self) -> None:
+        """A step broke off somewhere. What the sequences say is true; rows and scheduler are made anew from it."""
+        for sequence in list(self.sequences.values()):
+            self.forget(sequence)
+            # guard[broken-step]: a token that was drawn and not yet told to the scheduler would stop every later step
+            # mutant[broken-step/kept-as-it-is]:
+            #   - if not sequence.finished:
+            #   -     self.sequences[sequence.id] = sequence
+            #   -     self.scheduler.add(sequence.id, len(sequence.tokens))
+            #   + self.sequences[sequence.id] = sequence
+            if not sequence.finished:
+                self.sequences[sequence.id] = sequence
+                self.scheduler.add(sequence.id, len(sequence.tokens))
+
     def give_way(self) -> list[Progress]:
         """Memory ran out in a step: the newest gives its rows back and is computed again later.
 

@@ -1,24 +1,63 @@
 """From prompts to running sequences and back: requests in, pieces of text out, whole outputs at the end."""
 
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from teachkv.assembly import Assembly
-from teachkv.errors import RequestError
+from teachkv.errors import RequestError, TeachKVError
 from teachkv.outputs import RequestMetrics, RequestOutput, StreamChunk
-from teachkv.roster import Progress
 from teachkv.sample import SampleState, TokenLogprobs, new_state
 from teachkv.sequence import Request
 from teachkv.sequence import Sequence as Running
 from teachkv.text import TextStream
 
+CLOSED = "this LLM has been closed: make a new one"
+
 
 class Serving:
-    """Runs the engine for callers. Several may take turns: what a step did for another waits in the mail."""
+    """Runs the engine for callers. Several may take turns, from several threads: each step serves them all."""
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly, self.engine = assembly, assembly.engine
         self.requests = self.ids = 0
-        self.mail: dict[int, list[Progress]] = {}
+        self.door, self.inside = threading.Lock(), threading.Lock()
+        self.holder: int | None = None
+        self.left: list[int] = []
+        self.closed = False
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One caller at a time. The two locks make it the one who waits, not the one who has just been.
+
+        Raises TeachKVError to a callback that is called in a step and asks for another one.
+        """
+        if self.holder == threading.get_ident():
+            raise TeachKVError("the engine is in a step: call it after the log callback has returned")
+        with self.door:
+            self.inside.acquire()
+        try:
+            self.holder = threading.get_ident()
+            self.sweep()
+            yield
+        finally:
+            self.sweep()
+            self.holder = None
+            self.inside.release()
+
+    def sweep(self) -> None:
+        """Abort what callers have left."""
+        while self.left:
+            self.engine.roster.abort(self.left.pop())
+
+    def abandon(self, ids: list[int]) -> None:
+        """A caller has gone. Inside a step (a forgotten stream that the collector found just then) the end of the step
+        sees to it."""
+        self.left += ids
+        if self.holder != threading.get_ident():
+            with self.turn():
+                pass
 
     def check(self, request: Request) -> None:
         """Refuse at the door what can never be served; nothing has started then."""
@@ -47,7 +86,6 @@ class Serving:
             samples.append(Running(self.ids, request, index, state, text, list(request.prompt.ids), logprobs=logprobs))
             self.ids += 1
         for sample in samples:
-            self.mail[sample.id] = []
             self.engine.roster.add(sample)
         return samples
 
@@ -65,55 +103,65 @@ class Serving:
         )
 
     def stop(self) -> None:
-        """Abort everything."""
-        for id in list(self.engine.roster.sequences):
-            self.engine.roster.abort(id)
+        """Abort everything; streams that are open end with what they have."""
+        with self.turn():
+            self.closed = True
+            for id in list(self.engine.roster.sequences):
+                self.engine.roster.abort(id)
 
     def serve(self, requests: Sequence[Request]) -> Iterator[StreamChunk]:
         """Run until all of these requests have ended. Closing the iterator early aborts what is left of them."""
-        running: list[list[Running]] = []
+        watched: list[list[Watch]] = []
         try:
-            running += [self.start(request) for request in requests]
-            for samples in running:
-                yield from self.at_once(samples)
-            open_ids = {s.id for samples in running for s in samples if not s.finished}
-            while open_ids:
-                if not any(self.mail[id] for id in open_ids):
-                    for progress in self.engine.step():
-                        self.mail[progress.sequence.id].append(progress)
-                yield from self.deliver(running, open_ids)
+            with self.turn():
+                if self.closed:
+                    raise TeachKVError(CLOSED)
+                watched += [[Watch(sample) for sample in self.start(request)] for request in requests]
+            while watched:
+                with self.turn():
+                    chunks = news(watched)
+                    if not chunks:
+                        self.engine.step()
+                yield from chunks
+                watched = [samples for samples in watched if not all(watch.ended for watch in samples)]
         finally:
-            for sample in (s for samples in running for s in samples):
-                self.engine.roster.abort(sample.id)
-                self.mail.pop(sample.id, None)
+            self.abandon([watch.sample.id for samples in watched for watch in samples])
 
-    def at_once(self, samples: list[Running]) -> Iterator[StreamChunk]:
-        """Samples that ended at the door (max_tokens=0, a full context)."""
-        for sample in samples:
-            if sample.finished:
-                output = whole(samples) if sample is samples[-1] else None
-                yield StreamChunk(sample.request.index, sample.sample_index, "", [], sample.finish_reason, output)
 
-    def deliver(self, running: list[list[Running]], open_ids: set[int]) -> Iterator[StreamChunk]:
-        """Hand out this caller's mail. A request's last chunk carries its output."""
-        for samples in running:
-            for sample in samples:
-                if sample.id not in open_ids:
-                    continue
-                mail, self.mail[sample.id] = self.mail[sample.id], []
-                for progress in mail:
-                    last = sample.finished and progress is mail[-1]
-                    if last:
-                        open_ids.discard(sample.id)
-                    done = last and not any(s.id in open_ids for s in samples)
-                    yield StreamChunk(
-                        request=sample.request.index,
-                        index=sample.sample_index,
-                        text=progress.text,
-                        token_ids=list(progress.tokens),
-                        finish_reason=sample.finish_reason if last else None,
-                        output=whole(samples) if done else None,
-                    )
+@dataclass(slots=True, eq=False)
+class Watch:
+    """How much of a sample its caller has been given.
+
+    What is new is read from the sample, not from what a step returned: the step may have been another caller's, and one
+    that was interrupted returned nothing.
+    """
+
+    sample: Running
+    tokens: int = 0
+    characters: int = 0
+    ended: bool = False
+
+    def news(self) -> StreamChunk | None:
+        sample = self.sample
+        if self.ended or (sample.num_generated == self.tokens and not sample.finished):
+            return None
+        fresh, text = sample.generated[self.tokens :], sample.text.text[self.characters :]
+        self.tokens, self.characters = self.tokens + len(fresh), self.characters + len(text)
+        self.ended = sample.finished
+        return StreamChunk(sample.request.index, sample.sample_index, text, fresh, sample.finish_reason)
+
+
+def news(watched: list[list[Watch]]) -> list[StreamChunk]:
+    """What has happened since the last look. A request's last chunk carries its output."""
+    chunks = []
+    for samples in watched:
+        for watch in samples:
+            chunk = watch.news()
+            if chunk is not None and all(w.ended for w in samples):
+                chunk.output = whole([w.sample for w in samples])
+            if chunk is not None:
+                chunks.append(chunk)
+    return chunks
 
 
 def whole(samples: list[Running]) -> RequestOutput:

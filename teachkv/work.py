@@ -11,7 +11,10 @@ from teachkv.schedule import Plan
 
 @dataclass(slots=True)
 class Work:
-    """What one plan has been turned into, as far as the step has come."""
+    """What one plan has been turned into, as far as the step has come.
+
+    counted: rows and tokens have begun to count, so the plan can no longer be given up as if it had never been tried.
+    """
 
     plan: Plan
     chunks: dict[Kind, list[Chunk]]
@@ -20,6 +23,7 @@ class Work:
     forward_seconds: float = 0.0
     outcomes: list[Outcome] = field(default_factory=list)
     refused: str | None = None
+    counted: bool = False
 
     @property
     def opening(self) -> Kind:

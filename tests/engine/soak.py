@@ -66,7 +66,6 @@ class Soak:
                 serving.engine.step()
             for id in [id for id, sample in running.items() if sample.finished]:
                 self.judge(running.pop(id))
-                serving.mail.pop(id, None)
         roster = serving.engine.roster
         if roster.sequences or roster.resident or roster.scheduler.counts() != (0, 0, 0):
             self.wrong.append("something stayed behind")

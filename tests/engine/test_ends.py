@@ -121,7 +121,7 @@ def test_a_request_that_has_ended_leaves_nothing_behind(kind: dict[str, Any]) ->
         llm.generate(["a", "bb", "ccc"], greedy(max_tokens=4))
     serving = llm._alive()
     roster = serving.engine.roster
-    assert (serving.mail, roster.sequences, roster.resident) == ({}, {}, set())
+    assert (serving.left, roster.sequences, roster.resident) == ([], {}, set())
     assert roster.scheduler.counts() == (0, 0, 0)
     assert roster.reuse is not None
     assert (roster.reuse.hits, roster.reuse.prefix.stats().pins) == ({}, 0)
