@@ -18,6 +18,7 @@ from teachkv.mutate.decide import Decider
 from teachkv.mutate.explain import explain_survivors
 from teachkv.mutate.judge import PASSED
 from teachkv.mutate.launch import Launcher
+from teachkv.mutate.needed import Needed
 from teachkv.mutate.place import Span
 from teachkv.mutate.pool import Pool, Result
 from teachkv.mutate.reach import ReachTracer
@@ -40,11 +41,12 @@ class Campaign:
         mutants: list[Mutant],
         lane: str,
         ran: RanBefore,
-        items: list[pytest.Item] | None = None,
+        needed: Needed,
     ) -> None:
         self.session, self.registry, self.mutants, self.lane = session, registry, mutants, lane
         self.option = session.config.option
-        self.items = session.items if items is None else items
+        self.needed = needed
+        self.items = needed.at_first(mutants)
         self.claims: dict[str, list[Claim]] = find_claims(self.items)
         self.spans: dict[str, Span] = {mutant.id: registry.span(mutant) for mutant in mutants}
         self.controls = Controls()
@@ -79,6 +81,16 @@ class Campaign:
             self.mutant_seconds = time.monotonic() - begun
         self.progress("\n")
         explain_survivors(self)
+
+    def widen(self, mutant: Mutant) -> None:
+        """More tests for a mutant that no claimed killer killed; one that is red or differs takes no part."""
+        items = self.needed.later(mutant, self.baseline.tests)
+        if not items:
+            return
+        self.progress(f" [{len(items)} more tests for {mutant.id}] ")
+        more = run_baseline(self.pool, items)
+        self.baseline.tests.update(more.tests)
+        self.controls.baseline += len(more.tests)
 
     def progress(self, text: str) -> None:
         """Where the run is, on one line: a dot for each mutant that holds, a letter for each that does not."""

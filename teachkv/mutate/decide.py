@@ -31,6 +31,7 @@ class Trial:
     waiting: int = 0
     verdicts: list[Verdict] = field(default_factory=list)
     claims: dict[int, tuple[Claim, list[str]]] = field(default_factory=dict)
+    tried: bool = False
     widened: bool = False
 
 
@@ -45,18 +46,33 @@ class Decider:
         self._owner: dict[int, Trial] = {}
         self._slow: list[Task] = []
         self._retried: set[int] = set()
+        self._open: list[Trial] = []
 
     def verdicts(self) -> Iterator[MutantResult]:
         for mutant in self._campaign.mutants:
             yield from self._begin(mutant)
         yield from self._drain()
-        # A timeout counts only when the child had the machine to itself and three times the time.
+        yield from self._slow_ones()
+        # More tests for what no claimed killer killed: after all else, because their baseline may take long.
+        while self._open:
+            trial = self._open.pop(0)
+            self._campaign.widen(trial.mutant)
+            trial.result.reached_by = len(self._reaching(trial.mutant))
+            yield from self._widen_or_finish(trial)
+            yield from self._drain()
+            yield from self._slow_ones()
+
+    def _slow_ones(self) -> Iterator[MutantResult]:
+        """A timeout counts only when the child had the machine to itself and three times the time."""
         while self._slow:
             task = self._slow.pop(0)
             task.budget *= 3
             self._retried.add(task.serial)
             self._queue.append(task)
             yield from self._drain()
+
+    def _reaching(self, mutant: Mutant) -> list[str]:
+        return self._campaign.baseline.reaching(mutant.id, self._campaign.spans[mutant.id])
 
     def _drain(self) -> Iterator[MutantResult]:
         for result in self._campaign.pool.run(self._queue):
@@ -65,8 +81,7 @@ class Decider:
     def _begin(self, mutant: Mutant) -> Iterator[MutantResult]:
         campaign = self._campaign
         plan = campaign.plans[mutant.id]
-        reaching = campaign.baseline.reaching(mutant.id, campaign.spans[mutant.id])
-        result = self._blank(mutant, len(reaching))
+        result = self._blank(mutant, len(self._reaching(mutant)))
         trial = Trial(mutant, result)
         if isinstance(plan, SyntaxError):
             result.verdict, result.text = Verdict.COMPILE_ERROR, str(plan)
@@ -186,9 +201,13 @@ class Decider:
             verdict in KILLS or verdict in OPEN or verdict == Verdict.NOT_APPLIED for verdict in trial.verdicts
         )
         wide = campaign.option.mutate_matrix or not settled
+        if wide and not trial.tried and not campaign.option.mutate_matrix and trial.verdicts and not result.decoy:
+            trial.tried = True
+            self._open.append(trial)
+            return
         if wide and not trial.widened:
             trial.widened = True
-            reaching = campaign.baseline.reaching(trial.mutant.id, campaign.spans[trial.mutant.id])
+            reaching = self._reaching(trial.mutant)
             stop = () if campaign.option.mutate_matrix else self._stop
             left = reaching if campaign.option.mutate_matrix else [n for n in reaching if n not in result.tests]
             if left:

@@ -14,6 +14,7 @@ from teachkv.mutate.exercise import Exercise
 from teachkv.mutate.explain import compare_results
 from teachkv.mutate.judge import ASSERTION, TestOutcome
 from teachkv.mutate.lanes import current_lane
+from teachkv.mutate.needed import Needed
 from teachkv.mutate.registry import Registry, relative
 from teachkv.mutate.swap import RanBefore
 from teachkv.mutate.verdicts import SURVIVORS
@@ -42,7 +43,8 @@ class Practice:
         self.exercise, self.registry = exercise, registry
         self.items = [item for item in session.items if item.path == exercise.file]
         mutants = [registry.mutant(name) for name in (*exercise.decoys, *exercise.mutants)]
-        self.campaign = Campaign(session, registry, mutants, current_lane(), ran, self.items)
+        needed = Needed(self.items, registry, {}, session.config.option)
+        self.campaign = Campaign(session, registry, mutants, current_lane(), ran, needed)
         self.attempt = Attempt(exercise.name, of=sum(exercise.worth(name) for name in exercise.mutants))
 
     def run(self) -> Attempt:

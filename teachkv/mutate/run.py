@@ -15,9 +15,11 @@ from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import find_claims, unknown_claims
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.lanes import current_lane, run_lane
+from teachkv.mutate.needed import Needed, without
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import Report, merge
 from teachkv.mutate.selection import is_narrowed, lane_of, parse_lanes, select
+from teachkv.mutate.settings import read_settings
 from teachkv.mutate.swap import RanBefore
 from teachkv.mutate.verdicts import Controls
 
@@ -42,7 +44,8 @@ class Run:
         registry, option = self.registry, session.config.option
         if not registry.files:
             raise MutateError(f"no cards; set [tool.teachkv-mutate] packages in {registry.root / 'pyproject.toml'}")
-        claims = find_claims(session.items)
+        items = without(session.items, read_settings(session.config.rootpath).without, session.config)
+        claims = find_claims(items)
         lanes = parse_lanes(option.mutate_lane)
         chosen = {lane: select(registry, claims, session.config, lane) for lane in lanes}
         taken = sum(len(mutants) for mutants in chosen.values())
@@ -59,7 +62,8 @@ class Run:
                 mutants = chosen[lane]
                 if option.mutate_auto is not None:
                     self.automatic = automatic_mutants(registry, mutants, option.mutate_auto)
-                self.campaign = Campaign(session, registry, mutants + self.automatic, lane, self.ran)
+                needed = Needed(items, registry, claims, option)
+                self.campaign = Campaign(session, registry, mutants + self.automatic, lane, self.ran, needed)
                 with self.campaign:
                     self.campaign.run()
             else:

@@ -10,16 +10,20 @@ from pathlib import Path
 
 from teachkv.mutate.errors import MutateError
 
-_KNOWN = {"packages", "exercises"}
+_KNOWN = {"packages", "exercises", "without"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`packages` are the folders whose files carry cards; `exercises` the folder of the exercises, if any."""
+    """`packages` are the folders whose files carry cards; `exercises` the folder of the exercises, if any.
+
+    `without` is a mark expression: tests that take no part in a run (minutes long, or in need of a device).
+    """
 
     root: Path
     packages: tuple[Path, ...] = ()
     exercises: Path | None = None
+    without: str = ""
 
 
 @cache
@@ -36,7 +40,8 @@ def read_settings(root: Path) -> Settings:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise MutateError(f"{project}: [tool.teachkv-mutate] packages must be a list of package names")
     exercises = table.get("exercises")
-    return Settings(root, tuple(_folder(root, name) for name in names), root / exercises if exercises else None)
+    folders = tuple(_folder(root, name) for name in names)
+    return Settings(root, folders, root / exercises if exercises else None, str(table.get("without", "")))
 
 
 def _folder(root: Path, name: str) -> Path:

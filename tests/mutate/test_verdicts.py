@@ -144,7 +144,7 @@ def test_unpaired_may_survive_but_must_not_be_killed(project: Any) -> None:
 
 
 def test_a_red_suite_stops_before_the_first_mutant(project: Any) -> None:
-    make(project, tests=KILLER + "\n    def test_red():\n        assert f(1) == 3\n")
+    make(project, tests=KILLER + "\n    @pytest.mark.kills('g/m')\n    def test_red():\n        assert f(1) == 3\n")
     done = project.mutate()
     assert done.code == 1
     assert "red without a mutant, so nothing was run: 1 tests" in done.text
@@ -217,8 +217,9 @@ def test_an_answer_that_is_not_the_childs_own_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.kills("environment-restored/kept")
 def test_a_test_that_breaks_the_environment_does_not_decide_the_next(project: Any) -> None:
-    broken = "\n    def test_a():\n        import os\n        os.environ.clear(); os.chdir('/')\n"
-    after = "\n    def test_z():\n        import os\n        assert os.environ['HOME'] and os.path.exists('toy')\n"
+    claim = "\n    @pytest.mark.kills('g/m')\n    def test_"
+    broken = f"{claim}a():\n        import os\n        os.environ.clear(); os.chdir('/')\n        assert f(1) == 2\n"
+    after = f"{claim}z():\n        import os\n        assert 'HOME' in os.environ and os.listdir('toy') and f(1) == 2\n"
     make(project, tests=KILLER + broken + after)
     done = project.mutate()
     assert done.code == 0, done.text
@@ -227,9 +228,31 @@ def test_a_test_that_breaks_the_environment_does_not_decide_the_next(project: An
 def test_a_test_that_differs_between_runs_is_quarantined_and_named(project: Any) -> None:
     odd = "\n    def test_odd():\n        from pathlib import Path\n        Path('seen').mkdir()\n"
     make(project, tests=KILLER + odd)
-    done = project.mutate()
+    done = project.mutate("--mutate-matrix")
     assert done.code == 0
     assert "quarantined, differs without a mutant: tests/test_toy.py::test_odd" in done.text
+
+
+def test_only_the_claimed_killers_run_until_one_does_not_kill(project: Any) -> None:
+    idle = "\n    def test_idle():\n        assert f(2) == 3\n"
+    make(project, tests=KILLER + idle)
+    done = project.mutate()
+    assert (done.code, done.report["controls"]["baseline"]) == (0, 1), done.text
+    make(project, tests=KILLER.replace("== 2", "> -9") + idle)
+    done = project.mutate()
+    assert (done.code, done.verdict("g/m"), done.report["controls"]["baseline"]) == (6, "killed", 2), done.text
+    assert done.result("g/m")["killer"].endswith("test_idle")
+    assert "test_f claims the kill but says: survived" in done.text
+
+
+def test_tests_that_the_settings_leave_out_take_no_part(project: Any) -> None:
+    settings = project.root / "pyproject.toml"
+    text = settings.read_text().replace("[tool.pytest", 'without = "slow"\n[tool.pytest', 1)
+    settings.write_text(text + 'markers = ["slow: minutes"]\n')
+    make(project, tests=KILLER + "\n    @pytest.mark.slow\n    @pytest.mark.kills('g/m')\n    def test_r(): assert 0\n")
+    done = project.mutate()
+    assert (done.code, done.report["controls"]["baseline"]) == (0, 1), done.text
+    assert project.mutate("-m", "slow").code == 1
 
 
 def test_a_killer_that_needs_another_test_first_fails_the_control(project: Any) -> None:

@@ -1,0 +1,76 @@
+"""Which tests take part in a run. Thousands of tests twice would be too dear: a kill needs its claimed killers alone.
+
+A test is needed when it claims a selected mutant. A decoy, or a mutant that says `unpaired`, needs the tests of the
+files in which killers of its guard stand; so does a survivor, later and from the folders of those files. Where no
+test claims anything of the kind, all tests are needed, as they are for a matrix, for second order and for automatic
+mutants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from _pytest.mark import MarkMatcher
+from _pytest.mark.expression import Expression
+
+from teachkv.mutate.cards import Mutant
+from teachkv.mutate.claims import Claim
+from teachkv.mutate.errors import MutateError
+from teachkv.mutate.registry import Registry
+
+Claims = dict[str, list[Claim]]
+
+
+class Needed:
+    """The collected tests, and the choice among them for some mutants."""
+
+    def __init__(self, items: list[pytest.Item], registry: Registry, claims: Claims, option: Any) -> None:
+        self._items, self._registry, self._claims = items, registry, claims
+        self.everything = option.mutate_matrix or option.mutate_order == 2 or option.mutate_auto is not None
+
+    def at_first(self, mutants: Iterable[Mutant]) -> list[pytest.Item]:
+        """What the baseline runs before the first mutant, in collection order."""
+        wanted: set[str] = set()
+        for mutant in mutants:
+            claims = self._claims.get(mutant.id, [])
+            if self.everything or mutant.words.decoy or mutant.words.unpaired or not claims:
+                wanted |= self._beside(mutant, folders=False)
+            wanted |= {item.nodeid for claim in claims for item in claim.items}
+        return [item for item in self._items if item.nodeid in wanted]
+
+    def later(self, mutant: Mutant, known: Iterable[str]) -> list[pytest.Item]:
+        """What else is tried on a mutant that its claimed killers did not kill."""
+        wanted = self._beside(mutant, folders=True).difference(known)
+        return [item for item in self._items if item.nodeid in wanted]
+
+    def _beside(self, mutant: Mutant, folders: bool) -> set[str]:
+        """Tests of the files (or folders) that hold killers of the guard, else of any guard in the same source."""
+        killers = [] if self.everything else self._killers(mutant)
+        places = {item.path.parent if folders else item.path for item in killers}
+        return {
+            item.nodeid for item in self._items if not places or (item.path.parent if folders else item.path) in places
+        }
+
+    def _killers(self, mutant: Mutant) -> list[pytest.Item]:
+        by_guard: list[pytest.Item] = []
+        by_file: list[pytest.Item] = []
+        for name, claims in self._claims.items():
+            items = [item for claim in claims for item in claim.items]
+            if name.partition("/")[0] == mutant.guard:
+                by_guard += items
+            elif name in self._registry.mutants and self._registry.mutants[name].path == mutant.path:
+                by_file += items
+        return by_guard or by_file
+
+
+def without(items: list[pytest.Item], expression: str, config: pytest.Config) -> list[pytest.Item]:
+    """The tests less those whose marks match `[tool.teachkv-mutate] without`; all of them when the user gave `-m`."""
+    if not expression or config.option.markexpr:
+        return items
+    try:
+        compiled = Expression.compile(expression)
+    except SyntaxError as error:
+        raise MutateError(f"[tool.teachkv-mutate] without = '{expression}': {error}; write it as for -m") from error
+    return [item for item in items if not compiled.evaluate(MarkMatcher.from_markers(item.iter_markers()))]
