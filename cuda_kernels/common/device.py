@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from functools import lru_cache
 from types import ModuleType
 
@@ -31,14 +30,13 @@ def gpu() -> tuple[bool, str]:
 def array_module(backend: str) -> tuple[ModuleType, str]:
     """(cupy or numpy, a note for the path line). Raises KernelUnavailable where the backend cannot run at all.
 
-    Without a GPU `raw` runs its host build and `numba` its simulator, both on NumPy arrays: slow, for tiny shapes.
+    Without a GPU `raw` runs its host build and `numba` its stepper, both on NumPy arrays: slow, for tiny shapes.
     """
     present, what = gpu()
     if present:
         return importlib.import_module("cupy"), what
     if backend == "raw":
         return np, "host build on the CPU, for tiny shapes"
-    if backend == "numba" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-        return np, "Numba's simulator, for tiny shapes"
-    hint = "; without one, set NUMBA_ENABLE_CUDASIM=1 for the simulator" if backend == "numba" else ""
-    raise KernelUnavailable(f"backend {backend!r} needs a GPU: {what}{hint}")
+    if backend == "numba":
+        return np, "Numba kernels as plain Python on the CPU, for tiny shapes"
+    raise KernelUnavailable(f"backend {backend!r} needs a GPU: {what}")

@@ -186,10 +186,13 @@ def models() -> Finding:
 def backends(found: dict[str, Finding]) -> Finding:
     """The sum of it: what --backend may be here."""
     on_gpu = found["GPU"].state == OK and found["CuPy"].state == OK
-    names = ["reference"] + (["raw"] if on_gpu else [])
-    if on_gpu and found["Numba"].state == OK:
-        names += ["numba", "auto"]
-    return Finding(OK, "Backends", f"{', '.join(names)} ({'GPU' if on_gpu else 'CPU only'})")
+    numba_there = found["Numba"].state == OK
+    if on_gpu:
+        names = ["reference", "raw", *(["numba", "auto"] if numba_there else [])]
+        return Finding(OK, "Backends", f"{', '.join(names)} (GPU)")
+    small = [name for name, there in (("raw", found["C++"].state == OK), ("numba", numba_there)) if there]
+    more = f"; for tiny shapes also {' and '.join(small)}" if small else ""
+    return Finding(OK, "Backends", f"reference (CPU){more}")
 
 
 def first_line(error: Exception) -> str:

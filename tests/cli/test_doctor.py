@@ -88,12 +88,13 @@ def test_no_compiler_and_no_model_have_remedies(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_backends_follow_from_the_findings() -> None:
-    def names(gpu: str, cupy: str, numba: str) -> str:
-        found = {"GPU": gpu, "CuPy": cupy, "Numba": numba}
+    def names(gpu: str, cupy: str, numba: str, compiler: str = MISSING) -> str:
+        found = {"GPU": gpu, "CuPy": cupy, "Numba": numba, "C++": compiler}
         return doctor.backends({what: Finding(state, what, "") for what, state in found.items()}).found
 
-    assert names(MISSING, MISSING, OK) == "reference (CPU only)"
-    assert names(OK, MISSING, OK) == "reference (CPU only)"
+    assert names(MISSING, MISSING, CLASH) == "reference (CPU)"
+    assert names(MISSING, MISSING, OK, OK) == "reference (CPU); for tiny shapes also raw and numba"
+    assert names(OK, MISSING, OK) == "reference (CPU); for tiny shapes also numba"
     assert names(OK, OK, CLASH) == "reference, raw (GPU)"
     assert names(OK, OK, OK) == "reference, raw, numba, auto (GPU)"
 
