@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teachkv.assembly import assemble
-from teachkv.errors import OptionError, TeachKVError
+from teachkv.errors import OptionError, RequestError, TeachKVError
 from teachkv.loading import load
 from teachkv.observe import Trace
 from teachkv.options import EngineOptions
 from teachkv.outputs import RequestOutput, StreamChunk
-from teachkv.prompts import Message, Prompt, as_list, parse_prompt
+from teachkv.prompts import Message, Prompt, as_list, is_message, parse_ids, parse_prompt
 from teachkv.sample import SamplingParams
 from teachkv.sequence import Request
 from teachkv.serving import CLOSED, Serving
@@ -57,7 +57,10 @@ class LLM:
         return sorted(finished, key=lambda output: int(output.request_id))
 
     def chat(self, messages: Sequence[Any], sampling_params: Params = None) -> list[RequestOutput]:
-        """`generate` for one conversation or many, under vLLM's name for it."""
+        """`generate` for one conversation or many, under vLLM's name for it. Raises RequestError for what is none."""
+        for index, conversation in enumerate(as_list(messages)[0]):
+            if not (isinstance(conversation, Sequence) and conversation and all(map(is_message, conversation))):
+                raise RequestError(f"conversation {index}: bring messages with 'role' and 'content'")
         return self.generate(messages, sampling_params)
 
     def stream(self, prompts: Prompts, sampling_params: Params = None) -> Iterator[StreamChunk]:
@@ -67,18 +70,23 @@ class LLM:
         """
         return self._serve(as_list(prompts)[0], sampling_params)
 
-    def forward(self, ids: Sequence[int], bias: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    def forward(
+        self, ids: Sequence[int] | NDArray[np.integer[Any]], bias: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
         """Logits [T, V] float32 at every position of one sequence of T ids; running requests are not touched.
 
         bias [1, 1, T, T] float32 replaces the causal mask: it is added to the scores (0 visible, -inf hidden).
         """
         assembly = self._alive().assembly
         limit = assembly.engine.roster.limits.max_model_len
-        prompt = parse_prompt(list(ids), "forward", assembly.tokenizer, assembly.config.vocab_size)
+        prompt = parse_ids(ids, "forward", assembly.config.vocab_size)
         if len(prompt.ids) > limit:
             raise OptionError(f"forward: {len(prompt.ids)} ids do not fit into the context of {limit}; shorten them")
+        shape = (1, 1, len(prompt.ids), len(prompt.ids))
+        if bias is not None and np.shape(bias) != shape:
+            raise OptionError(f"forward: bias has shape {np.shape(bias)}; it must be {shape}")
         with self._alive().turn():
-            return assembly.forward(prompt.ids, bias)
+            return assembly.forward(prompt.ids, None if bias is None else np.asarray(bias, dtype=np.float32))
 
     def stats(self) -> dict[str, Any]:
         """What the running engine did and on which path: counts, caches, prefix cache, mechanisms, kernel tellings."""
@@ -126,6 +134,14 @@ def per_prompt(params: Params, count: int) -> list[SamplingParams]:
     """One SamplingParams per prompt. Raises OptionError if a list has another length, rather than drop prompts."""
     if params is None or isinstance(params, SamplingParams):
         return [params or SamplingParams()] * count
+    if not isinstance(params, Sequence) or not all_params(params):
+        raise OptionError(
+            f"sampling params of type {type(params).__name__}: give one SamplingParams, or one per prompt"
+        )
     if len(params) != count:
         raise OptionError(f"{len(params)} sampling params for {count} prompts: give one for all, or one for each")
     return list(params)
+
+
+def all_params(items: Sequence[object]) -> bool:
+    return all(isinstance(item, SamplingParams) for item in items)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Number
 from typing import TYPE_CHECKING, Any
 
 from teachkv.errors import RequestError
@@ -24,16 +25,12 @@ class ParsedPrompt:
 def as_list(prompts: Any) -> tuple[list[Any], bool]:
     """(list of prompts, whether the caller brought one prompt only).
 
-    One prompt is a string, a mapping, a sequence of ints or a sequence of chat messages; anything else is many.
+    One prompt is a string, a mapping, a sequence of numbers or a sequence of chat messages; anything else is many.
     """
     if isinstance(prompts, (str, Mapping)):
         return [prompts], True
-    if isinstance(prompts, (bytes, bytearray)) or not isinstance(prompts, Sequence):
-        if hasattr(prompts, "tolist"):
-            return as_list(prompts.tolist())
-        raise RequestError(f"a prompt of type {type(prompts).__name__}: bring text, token ids or chat messages")
-    items = list(prompts)
-    if items and (is_id(items[0]) or is_message(items[0])):
+    items = listed(prompts, "the prompts")
+    if items and (isinstance(items[0], Number) or is_message(items[0])):
         return [items], True
     return items, False
 
@@ -44,23 +41,40 @@ def parse_prompt(prompt: Any, where: str, tokenizer: "AnyTokenizer", vocab_size:
         return checked(prompt, tokenizer.encode(prompt), where, vocab_size)
     if isinstance(prompt, Mapping):
         return parse_mapping(prompt, where, tokenizer, vocab_size)
-    items = prompt.tolist() if hasattr(prompt, "tolist") else list(prompt)
+    items = listed(prompt, where)
     if items and all(is_message(item) for item in items):
         return checked(None, tokenizer.chat_ids(items), where, vocab_size)
-    if all(is_id(item) for item in items):
-        return checked(None, items, where, vocab_size)
-    raise RequestError(f"{where}: mixes kinds; bring text, token ids (whole numbers) or chat messages (role, content)")
+    return parse_ids(items, where, vocab_size)
+
+
+def parse_ids(items: Any, where: str, vocab_size: int) -> ParsedPrompt:
+    ids = listed(items, where)
+    if not all(is_id(item) for item in ids):
+        raise RequestError(
+            f"{where}: mixes kinds; bring text, token ids (whole numbers) or chat messages (role, content)"
+        )
+    return checked(None, ids, where, vocab_size)
 
 
 def parse_mapping(prompt: Mapping[str, Any], where: str, tokenizer: "AnyTokenizer", vocab_size: int) -> ParsedPrompt:
-    """vLLM's mapping forms: {"prompt": text} and {"prompt_token_ids": ids}."""
-    keys = set(prompt)
-    if keys == {"prompt"} and isinstance(prompt["prompt"], str):
-        return parse_prompt(prompt["prompt"], where, tokenizer, vocab_size)
-    if keys in ({"prompt_token_ids"}, {"prompt_token_ids", "prompt"}):
-        ids = parse_prompt(prompt["prompt_token_ids"], where, tokenizer, vocab_size).ids
-        return ParsedPrompt(prompt.get("prompt"), ids)
-    raise RequestError(f"{where}: keys {sorted(keys)}; use 'prompt' (text), 'prompt_token_ids', or a list of messages")
+    """vLLM's mapping forms: {"prompt": text} and {"prompt_token_ids": ids}, the latter with the text if wanted."""
+    keys, text = set(prompt), prompt.get("prompt")
+    if keys == {"prompt"} and isinstance(text, str):
+        return parse_prompt(text, where, tokenizer, vocab_size)
+    if keys in ({"prompt_token_ids"}, {"prompt_token_ids", "prompt"}) and (text is None or isinstance(text, str)):
+        return ParsedPrompt(text, parse_ids(prompt["prompt_token_ids"], where, vocab_size).ids)
+    raise RequestError(
+        f"{where}: keys {sorted(map(str, keys))}; use 'prompt' (text), 'prompt_token_ids', or a list of messages"
+    )
+
+
+def listed(items: Any, where: str) -> list[Any]:
+    """A sequence or an array as a list. Bytes are refused, since they could be meant as text or as ids."""
+    if hasattr(items, "tolist"):
+        items = items.tolist()
+    if isinstance(items, (str, bytes, bytearray)) or not isinstance(items, Sequence):
+        raise RequestError(f"{where}: is of type {type(items).__name__}; bring text, token ids or chat messages")
+    return list(items)
 
 
 def checked(text: str | None, ids: Sequence[int], where: str, vocab_size: int) -> ParsedPrompt:
@@ -77,7 +91,8 @@ def checked(text: str | None, ids: Sequence[int], where: str, vocab_size: int) -
 
 
 def is_id(item: Any) -> bool:
-    return isinstance(item, int) and not isinstance(item, bool)
+    """Whole numbers, NumPy's among them; truth values are none."""
+    return isinstance(item, Integral) and not isinstance(item, bool)
 
 
 def is_message(item: Any) -> bool:

@@ -11,6 +11,7 @@ from teachkv.sample.options import names_near_misses, refuse_unknown
 LogprobsMode = Literal["raw_logprobs", "processed_logprobs", "raw_logits", "processed_logits"]
 LOGPROBS_MODES: tuple[str, ...] = get_args(LogprobsMode)
 MAX_SEED = 2**64
+MAX_TOP_K = 2**31 - 1  # kernels count in 32 bits; far above any vocabulary
 
 
 @names_near_misses
@@ -80,7 +81,7 @@ class SamplingParams:
     def _check_drawing(self) -> None:
         _integer("n", self.n, 1)
         _number("temperature", self.temperature, 0.0)
-        _integer("top_k", self.top_k, -1)
+        _integer("top_k", self.top_k, -1, MAX_TOP_K)
         _number("top_p", self.top_p, 0.0, 1.0, open_low=True)
         _number("min_p", self.min_p, 0.0, 1.0)
         _number("presence_penalty", self.presence_penalty, -2.0, 2.0)
@@ -94,6 +95,8 @@ class SamplingParams:
             )
 
     def _check_ending(self) -> None:
+        _collection("stop", self.stop, (str, list, tuple))
+        _collection("stop_token_ids", self.stop_token_ids, (list, tuple))
         if self.max_tokens is not None:
             _integer("max_tokens", self.max_tokens, 0)
         _integer("min_tokens", self.min_tokens, 0)
@@ -107,6 +110,7 @@ class SamplingParams:
             _integer("stop_token_ids", token, 0)
 
     def _check_reporting(self) -> None:
+        _collection("logit_bias", self.logit_bias, (Mapping,))
         for name in ("ignore_eos", "skip_special_tokens", "include_stop_str_in_output"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name}={getattr(self, name)!r} must be True or False")
@@ -136,6 +140,11 @@ class SamplingParams:
         """Build from a mapping (a JSON body, a command line). Raises UnknownOption, OptionError."""
         refuse_unknown(options, (field.name for field in fields(cls)), cls.__name__)
         return cls(**options)
+
+
+def _collection(name: str, value: object, kinds: tuple[type, ...]) -> None:
+    if value is not None and not isinstance(value, kinds):
+        raise OptionError(f"{name}={value!r} must be {' or '.join(kind.__name__.lower() for kind in kinds)}, or None")
 
 
 def _integer(name: str, value: object, low: int, high: int | None = None) -> None:
