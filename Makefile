@@ -12,11 +12,12 @@ MODEL := smollm2
 NOT_YET := mutate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint peers docs docs-check mutate bench clean model not-yet
+.PHONY: help demo test kernels lint peers docs docs-check mutate bench clean model not-yet
 
 help:
 	@echo "make demo    answer a handful of prompts with SmolLM2, in one batch"
 	@echo "make test    run the tests (no GPU needed)"
+	@echo "make kernels every CUDA kernel without a GPU: host build, simulator, compile checks"
 	@echo "make lint    ruff, mypy, import contracts, size report"
 	@echo "make peers   compare with transformers        make mutate  run the mutation exercises' mutants"
 	@echo "make docs    build and serve the site         make bench   measure this machine"
@@ -53,7 +54,10 @@ model: $(VENV)/.installed-base
 	@$(BIN)/teachkv pull $(MODEL)
 
 test: $(VENV)/.installed-test model
-	$(BIN)/python -m pytest -m "not peers and not gpu and not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not peers and not gpu and not slow and not kernels and not site"
+
+kernels: $(VENV)/.installed-test $(VENV)/.installed-kernels
+	$(BIN)/python -m pytest -n auto --dist loadfile -m kernels
 
 # ---- checks
 
