@@ -70,9 +70,9 @@ class Driver:
         #   + pass
         self.drain()
         sent = self.send_probe(probe, cell, round) if probe is not None else []
+        texts = prompts(cell, self.target.vocab, self.target.avoid, round=round)
         self.target.take_steps()
         idle, began = self.target.idle(), self.target.now()
-        texts = prompts(cell, self.target.vocab, self.target.avoid, round=round)
         going = self.solo(cell, texts) if kind == "solo" else self.run(cell, texts)
         self.drain()
         return Sample(

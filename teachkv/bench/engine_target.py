@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from teachkv.loading import load
 from teachkv.observe import StepRecord
 from teachkv.options import EngineOptions
 from teachkv.prompts import ParsedPrompt
-from teachkv.roster import Progress
 from teachkv.sample import SamplingParams
 from teachkv.sequence import Request
 from teachkv.sequence import Sequence as Running
@@ -40,6 +39,7 @@ class EngineTarget:
         self.avoid: Sequence[int] = sorted(self.engine.roster.limits.eos_ids)
         self.keys: dict[int, int] = {}
         self.ended: list[Event] = []
+        self.stamps: list[float] = []
         self.calls = CallCount()
         self.calls_before = self.calls_now = 0
         self.engine.model.ops = self.calls.around(self.engine.model.ops)
@@ -63,10 +63,11 @@ class EngineTarget:
 
     def step(self) -> list[Event]:
         done, self.ended = self.ended, []
-        return done + [self.event(gained.sequence, gained.tokens) for gained in self.gained()]
-
-    def gained(self) -> Iterator[Progress]:
-        return iter(self.engine.step() if self.engine.roster.sequences else [])
+        if not self.engine.roster.sequences:
+            return done
+        progress = self.engine.step()
+        self.stamps.append(time.perf_counter())
+        return done + [self.event(gained.sequence, gained.tokens) for gained in progress]
 
     def event(self, sequence: Running, tokens: tuple[int, ...]) -> Event:
         error = None if sequence.error is None else f"{type(sequence.error).__name__}: {sequence.error}"
@@ -88,12 +89,8 @@ class EngineTarget:
         assert trace is not None
         records, trace.records = trace.records, []
         self.calls_before, self.calls_now = self.calls_now, self.calls.count
-        at = self.now() - sum(record.seconds for record in records)
-        steps = []
-        for record in records:  # the engine steps back to back while it has work
-            at += record.seconds
-            steps.append(step_of(record, at))
-        return steps
+        stamps, self.stamps = self.stamps, []
+        return [step_of(record, at) for record, at in zip(records, stamps, strict=True)]
 
     def facts(self) -> Facts:
         stats, config = self.assembly.stats(), self.assembly.config
