@@ -33,13 +33,15 @@ def sample_answers(sample: Sample, arm: Arm) -> list[Answer]:
     if sample.failed is not None:
         return [refused("completeness", f"nothing came back: {sample.failed}")]
     cell = cell_of(sample.cell)
-    return [
+    found = [
         guards.completeness(sample, cell),
         guards.in_band_error(sample),
         guards.path_gate(sample, arm),
-        guards.engagement(sample, arm),
         guards.probe_purity(sample, cell),
     ]
+    if sample.kind == "timed":  # a request alone in the engine has no company for a mechanism to act on
+        found.append(guards.engagement(sample, arm))
+    return found
 
 
 def judge(record: Record) -> list[Finding]:

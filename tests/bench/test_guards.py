@@ -9,6 +9,7 @@ from teachkv.bench import guards
 from teachkv.bench.arms import Arm, parse_arm
 from teachkv.bench.guards.outputs import Outputs
 from teachkv.bench.guards.requests import successes
+from teachkv.bench.judge import sample_answers
 from teachkv.bench.workloads import cell
 
 UNIFORM = cell(CELL)
@@ -118,6 +119,13 @@ def test_a_count_without_its_log_line_is_not_believed() -> None:
     assert status(guards.engagement(counted, arm)) == "refused"
     other = whole(UNIFORM, facts=facts(engaged={"floor": 2}, log=("engaged: floors (step 9)",)))
     assert status(guards.engagement(other, arm)) == "refused"
+
+
+def test_requests_run_alone_for_the_identity_control_need_no_engagement() -> None:
+    arm = parse_arm("floor: policy=ragged prefill_floor_steps=4")
+    for kind, expected in (("timed", ["engagement"]), ("solo", [])):
+        answers = sample_answers(whole(UNIFORM, facts=facts(), kind=kind), arm)
+        assert [answer.guard for answer in answers if answer.failed] == expected
 
 
 @pytest.mark.kills("probe-purity/any-shape")
