@@ -12,7 +12,7 @@ MODEL := smollm2
 NOT_YET := mutate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kernels lint peers docs docs-check mutate bench clean model not-yet
+.PHONY: help demo test kernels lint peers docs docs-check notebooks-check mutate bench clean model not-yet
 
 help:
 	@echo "make demo    answer a handful of prompts with SmolLM2, in one batch"
@@ -68,10 +68,15 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_report.py --check README.md
 
+# The built site is opened page by page in Chromium, where one is installed; the lessons are run again.
 docs-check: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict --quiet
+	TEACHKV_SITE=site $(BIN)/python -m pytest tests/site tests/notebooks
 
-docs: docs-check
+notebooks-check: $(VENV)/.installed-docs
+	$(BIN)/python tools/notebooks.py check
+
+docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs serve
 
 ifeq (,$(filter peers,$(NOT_YET)))

@@ -124,8 +124,8 @@ def red_run(mutant: str, named: str = "") -> str:
         [sys.executable, "-m", "pytest", *command], capture_output=True, text=True, timeout=100, cwd=ROOT
     )
     said = re.sub(r"0x[0-9a-f]{6,}", "0x...", done.stdout)
-    lines = [line for line in said.splitlines() if line.startswith(("E  ", "FAILED", ">"))]
-    print(f"$ pytest --mutate-with={mutant} {test}", *(line[:140] for line in lines[:14]), sep="\n")
+    lines = [line[:120] for line in said.splitlines() if line.startswith(("E  ", "FAILED")) and "E    +" not in line]
+    print(f"$ pytest --mutate-with={mutant} {test}", *lines[:9], *lines[9:][-1:], sep="\n")
     if done.returncode != 1:
         raise AssertionError(f"{test} did not go red under {mutant}:\n{done.stdout[-1500:]}{done.stderr[-500:]}")
     return done.stdout

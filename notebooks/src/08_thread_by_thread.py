@@ -1,0 +1,119 @@
+# ---
+# jupyter:
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # 8. The ragged decode kernel, thread by thread
+#
+# **The question.** A GPU kernel is a few dozen lines that thousands of threads run at once. Which thread reads which
+# column, and does any of them touch the dead prefix?
+#
+# No GPU is needed to see it. The Numba kernel is run as plain Python, one thread at a time between barriers. The CUDA C++
+# kernel is compiled for the CPU from the very same source. Both write down every read and write.
+
+# %%
+import numpy as np
+from kernel_example import example
+from lesson import card, red_run, without
+
+from cuda_kernels.errors import KernelUnavailable
+from cuda_kernels.registry import get
+from cuda_kernels.trace import as_svg, as_text, trace_kernel
+
+
+class Drawing:
+    """An SVG that a notebook shows."""
+
+    def __init__(self, svg, label):
+        self.svg, self.label = svg, label
+
+    def __repr__(self):
+        return self.label
+
+    def _repr_html_(self):
+        return self.svg
+
+
+# %% [markdown]
+# ## See it happen
+#
+# Two rows that both end at column 20. Row 0 begins at column 0, row 1 at column 14. One query each, one head of 8 dims.
+
+# %%
+traces = {}
+for telling in ("numba", "raw"):
+    try:
+        traces[telling] = trace_kernel("attention_decode_ragged", example(), telling)
+    except KernelUnavailable as error:
+        print(f"{telling}: not here ({error})")
+print(as_text(traces["numba"]))
+
+# %%
+Drawing(as_svg(traces["numba"], "k_cache"), "who reads which key, Numba")
+
+# %% [markdown]
+# Read the picture by colour: every thread of a block scores one key, so consecutive threads read consecutive columns.
+# The grey columns are the dead prefix of row 1. Then the same threads turn around: each takes one *dimension* and sums
+# the values of all columns.
+
+# %%
+Drawing(as_svg(traces["numba"], "v_cache"), "who reads which value, Numba")
+
+# %% [markdown]
+# The CUDA C++ kernel at this head size; other grid, other threads, the same columns:
+
+# %%
+if "raw" in traces:
+    print(as_text(traces["raw"]))
+
+# %% [markdown]
+# ## The guard that prevents the fault
+
+# %%
+card("numba-dead-prefix/off-by-one")
+
+# %% [markdown]
+# ## Take the guard away and look
+#
+# One column too early. The result barely changes, since the column before a live run often holds small numbers; but the
+# trace sees the read.
+
+
+# %%
+def columns_read():
+    from kernel_example import example
+
+    from cuda_kernels.trace import trace_kernel
+
+    trace = trace_kernel("attention_decode_ragged", example(), "numba")
+    found = {0: set(), 1: set()}
+    for launch in trace.launches:
+        for _, row, column in launch.along("k_cache", 2):
+            found[row].add(column)
+    return {str(row): sorted(columns) for row, columns in found.items()}
+
+
+kept, broken = columns_read(), without("numba-dead-prefix/off-by-one", columns_read)
+print("row 1 reads, with the guard:   ", kept["1"])
+print("row 1 reads, without the guard:", broken["1"])
+
+# %%
+said = red_run("numba-dead-prefix/off-by-one")
+
+# %% [markdown]
+# ## Exercise
+#
+# A dropped barrier is a fault that a GPU shows once in a thousand runs. The stepper shows it every time:
+#
+#     pytest --mutate --mutate-only=numba-weights
+#
+# ## What you know now
+
+# %%
+assert kept == {"0": list(range(20)), "1": list(range(14, 20))}, "live columns, all of them, and no other"
+assert broken["1"] == list(range(13, 20)), "one dead column"
+spec = get("attention_decode_ragged", "spec")(*example())
+for telling in traces:
+    told = get("attention_decode_ragged", telling)(*example())
+    assert np.abs(told - spec).max() < 1e-5, telling
