@@ -3,6 +3,7 @@
 0 = done; 2 = bad input, and stderr says what, where and what to do; 130 = Ctrl-C; 141 = nobody reads the pipe.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from teachkv.errors import TeachKVError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    prepare_streams()
     args = build_parser().parse_args(argv)
     try:
         status: int = args.run(args)
@@ -26,6 +28,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return 130
     return status
+
+
+def prepare_streams() -> None:
+    """A stream that was closed from outside reads as empty and writes to nowhere; a character that a terminal cannot
+    show is shown by its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def complain(verb: str, text: str) -> int:

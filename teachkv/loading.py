@@ -12,7 +12,7 @@ def load(name: str | Path) -> LoadedModel:
     text = str(name)
     if text in MODELS:
         return MODELS[text]()
-    if Path(text).exists():
+    if text and Path(text).exists():
         return load_model(Path(text))
     from teachkv.checkpoint.hub import is_hub_name
     from teachkv.checkpoint.pull import KNOWN, cached_dir

@@ -6,6 +6,8 @@ the order of the prompts: the first unfinished one streams, the others wait thei
 
 import argparse
 import json
+import math
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -66,14 +68,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_prompts(prompts: list[str], files: list[str]) -> list[str]:
-    texts = list(prompts)
-    for name in files:
+    """Texts of the prompts. Raises RequestError for bytes that are no UTF-8, wherever they came from."""
+    read = [(f"prompt {number}", os.fsencode(text)) for number, text in enumerate(prompts)]
+    read += [(name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()) for name in files]
+    if not read:
+        raise RequestError("no prompt: give text, or --file FILE (- for stdin)")
+    texts = []
+    for name, data in read:
         try:
-            texts.append(sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8"))
+            texts.append(data.decode("utf-8").replace("\r\n", "\n"))
         except UnicodeDecodeError as error:
             raise RequestError(f"{name}: is not UTF-8 text (byte {error.start}); convert it first") from error
-    if not texts:
-        raise RequestError("no prompt: give text, or --file FILE (- for stdin)")
     return texts
 
 
@@ -82,7 +87,7 @@ def print_json(chunks: Iterator[Any]) -> list[Any]:
     for chunk in chunks:
         if chunk.output is not None:
             outputs.append(chunk.output)
-            print(json.dumps(plain(chunk.output), ensure_ascii=False), flush=True)
+            print(json.dumps(plain(chunk.output), ensure_ascii=not shows_everything(), allow_nan=False), flush=True)
     return outputs
 
 
@@ -91,7 +96,20 @@ def plain(output: Any) -> dict[str, Any]:
     data = asdict(output)
     for completion in data["outputs"]:
         completion["error"] = None if completion["error"] is None else str(completion["error"])
-    return data
+    return finite(data)  # type: ignore[no-any-return]
+
+
+def finite(value: Any) -> Any:
+    """JSON has no infinity: the log-prob of a token that cannot be drawn is null."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def shows_everything() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def print_streaming(chunks: Iterator[Any], prompts: list[str]) -> list[Any]:

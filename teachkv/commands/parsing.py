@@ -5,7 +5,7 @@ import dataclasses
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -70,6 +70,8 @@ def add_field(parser: argparse._ActionsContainer, name: str, hint: Any, text: st
         parser.add_argument(flag, choices=choices, **common)
     elif kinds == [bool]:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+    elif any(get_origin(k) is Mapping for k in kinds):
+        parser.add_argument(flag, action="append", type=token_and_bias, metavar="TOKEN=BIAS", **common)
     elif list in kinds or any(get_origin(k) in (list, tuple, frozenset) for k in kinds):
         parser.add_argument(flag, action="append", type=int if "int" in str(hint) else str, metavar="X", **common)
     else:
@@ -82,7 +84,20 @@ def picked(args: argparse.Namespace, record: type) -> dict[str, Any]:
     switch = {"on": True, "off": False}
     given = vars(args)
     values = {f.name: given[dest(record, f.name)] for f in dataclasses.fields(record) if dest(record, f.name) in given}
+    values |= {name: dict(value) for name, value in values.items() if isinstance(value, list) and is_pair(value[0])}
     return {name: switch.get(value, value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def token_and_bias(text: str) -> tuple[int, float]:
+    token, _, bias = text.partition("=")
+    try:
+        return int(token), float(bias)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOKEN=BIAS, as in 50256=-inf") from error
+
+
+def is_pair(value: object) -> bool:
+    return isinstance(value, tuple)
 
 
 def field_helps(record: type) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Options come from the dataclasses that define them, so none can be missing or mean something else."""
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ def test_every_field_is_an_option_with_a_help_text(record: type) -> None:
         (["--policy", "ragged"], EngineOptions, {"policy": "ragged"}),
         (["--stop", "a", "--stop", "b"], SamplingParams, {"stop": ["a", "b"]}),
         (["--stop-token-ids", "4", "--stop-token-ids", "5"], SamplingParams, {"stop_token_ids": [4, 5]}),
+        (["--logit-bias", "3=1.5", "--logit-bias", "4=-inf"], SamplingParams, {"logit_bias": {3: 1.5, 4: -math.inf}}),
         (["--temperature", "0.5"], SamplingParams, {"temperature": 0.5}),
         (["--seed", "9"], SamplingParams, {"seed": 9}),
         (["--max-tokens", "7"], SamplingParams, {"max_tokens": 7}),
