@@ -30,4 +30,6 @@ def test_each_trap_is_caught_by_its_guard(trap: Trap) -> None:
         assert "ragged" in row["says"]
     if trap.name in ("a file that never ran", "a floor that never acted"):
         assert row["beside"] == "held"
-    assert set(row["also_refused"]) <= {"equal work", "fingerprint"}
+    # A request that came back short is no success either, and short arms do less work; nothing else may be refused.
+    expected = {"in-band error", "equal work"} if trap.name == "433 of 512" else set()
+    assert set(row["also_refused"]) - {"fingerprint"} == expected
