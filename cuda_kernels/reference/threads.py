@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 
@@ -26,7 +28,9 @@ class _Worker:
         self._done.acquire()
         self._job: Job | None = None
         self._error: BaseException | None = None
-        threading.Thread(target=self._loop, name="reference-kernels", daemon=True).start()
+        self._over = False
+        self._thread = threading.Thread(target=self._loop, name="reference-kernels", daemon=True)
+        self._thread.start()
 
     def start(self, job: Job) -> None:
         self._job = job
@@ -37,9 +41,20 @@ class _Worker:
         error, self._error = self._error, None
         return error
 
+    def end(self) -> None:
+        """Return when the thread is gone, whatever it was doing and however often Ctrl-C is pressed meanwhile."""
+        self._over = True
+        with suppress(RuntimeError):  # it has been told to go, and has not begun
+            self._go.release()
+        while self._thread.is_alive():
+            with suppress(KeyboardInterrupt):
+                time.sleep(0.001)
+
     def _loop(self) -> None:
         while True:
             self._go.acquire()
+            if self._over:
+                return
             try:
                 if self._job is not None:
                     self._job()
@@ -64,19 +79,35 @@ class Team:
                 job()
             return
         try:
-            helpers = self._workers[: len(jobs) - 1]
-            for worker, job in zip(helpers, jobs[1:], strict=True):
-                worker.start(job)
-            errors: list[BaseException | None] = []
-            try:
-                jobs[0]()
-            finally:
-                errors += [worker.wait() for worker in helpers]
-            for error in errors:
-                if error is not None:
-                    raise error
+            errors = self._run(jobs)
+        except BaseException:
+            # guard[team-interrupted]: after Ctrl-C a worker may still write into a buffer, and its "done" would be
+            # taken for that of the next job; so these workers end here and others take their place
+            # mutant[team-interrupted/kept]:
+            #   - for worker in self._workers:
+            #   -     worker.end()
+            #   - self._workers = [_Worker() for _ in self._workers]
+            #   + pass
+            for worker in self._workers:
+                worker.end()
+            self._workers = [_Worker() for _ in self._workers]
+            raise
         finally:
             self._busy.release()
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def _run(self, jobs: Sequence[Job]) -> list[BaseException | None]:
+        helpers = self._workers[: len(jobs) - 1]
+        for worker, job in zip(helpers, jobs[1:], strict=True):
+            worker.start(job)
+        mine: BaseException | None = None
+        try:
+            jobs[0]()
+        except Exception as error:
+            mine = error
+        return [mine, *(worker.wait() for worker in helpers)]
 
 
 def thread_count() -> int:
