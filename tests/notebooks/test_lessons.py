@@ -117,6 +117,7 @@ TAKEN_AWAY = {
     "06_all_or_nothing": "all-or-nothing/pads-before-asking",
     "07_poisoned_prefix_cache": "reader-strip/removed",
     "08_thread_by_thread": "numba-dead-prefix/off-by-one",
+    "09_from_naive_to_fast": "numba-merge/unscaled",
     "10_starvation": "overdue/removed",
     "11_the_flag_nobody_read": "window-flag/removed",
     "12_bit_for_bit": "position-blocks/columns",

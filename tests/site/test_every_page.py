@@ -25,7 +25,6 @@ pytest.importorskip("mkdocs", reason="needs the extra 'docs'")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="no Chromium here")]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-VIEWS = [(1280, 900), (390, 844)]
 IN_PAGE = """(() => {
   const silent = [...document.images].filter((i) => !i.alt && i.closest("article")).map((i) => i.src);
   const named = (s) => s.getAttribute("aria-label") || s.getAttribute("aria-labelledby") || s.querySelector("title");
@@ -76,15 +75,17 @@ def test_every_page_at_both_widths_in_both_schemes(site: Path, base: str, browse
     found = names(site)
     assert len(found) > 200, "the guards have a page each"
     for number, name in enumerate(found):
-        # Loading takes the time; so each page is loaded once, half of them narrow and dark, and looked at both ways.
-        views = VIEWS if number % 2 else VIEWS[::-1]
-        browser.look(*views[0], "dark" if number % 2 else "light")
+        # Loading takes the time, so each page is loaded once: one half narrow and dark first, the other wide and light.
+        # Pages of guards have one form; the others are looked at in all four ways.
+        views = [(1280, 900, "light"), (390, 844, "dark")]
+        views += [] if name.startswith("guards/") else [(1280, 900, "dark"), (390, 844, "light")]
+        first, *others = views if number % 2 else [views[1], views[0], *views[2:]]
+        browser.look(*first)
         browser.open(base + name)
         faults += [f"{name}: {fault}" for fault in page_faults(browser, base)]
-        for view in views:
-            for scheme in ("light", "dark"):
-                browser.look(*view, scheme)
-                faults += [f"{name} at {view[0]} {scheme}: {fault}" for fault in view_faults(browser, scheme)]
+        for width, height, scheme in (first, *others):
+            browser.look(width, height, scheme)
+            faults += [f"{name} at {width} {scheme}: {fault}" for fault in view_faults(browser, scheme)]
         faults += [f"{name}: {complaint}" for complaint in browser.complaints()]
     assert faults == []
 
@@ -110,7 +111,7 @@ def view_faults(browser: Chromium, scheme: str) -> Iterator[str]:
 
 
 def test_the_player_steps_by_keyboard(base: str, browser: Chromium) -> None:
-    browser.look(*VIEWS[0], "light")
+    browser.look(1280, 900, "light")
     browser.open(base + "notebooks/04_ragged_decode.html")
     browser.ask("document.querySelector('.tkv-player').focus()")
     told = "document.querySelector('.tkv-player').innerText"
@@ -122,7 +123,7 @@ def test_the_player_steps_by_keyboard(base: str, browser: Chromium) -> None:
 
 
 def test_search_works_without_a_network(base: str, browser: Chromium) -> None:
-    browser.look(*VIEWS[0], "light")
+    browser.look(1280, 900, "light")
     browser.open(base + "index.html?q=dead+prefix")
     wait = """new Promise((done) => {
       let n = 0;

@@ -127,6 +127,7 @@
       drawRows(rows, record);
       say(said, record);
       if (at === records.length - 1) stop();
+      root.dispatchEvent(new CustomEvent("tkv-step", { detail: at }));
     }
     function stop() {
       if (timer !== null) clearInterval(timer);
