@@ -61,7 +61,7 @@ def goes_on(outcome: Outcome, want: Wanted, draw: Draw, limits: Limits) -> bool:
     if draw.error is not None:
         outcome.error = NonFiniteLogits(f"request {sequence.request.index}: {draw.error}")
         return False
-    if sequence.request.params.max_tokens == 0:
+    if limits.left(sequence) <= 0:
         return False
     outcome.text += accept(sequence, draw, limits)
     outcome.tokens.append(draw.token)

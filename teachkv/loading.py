@@ -1,5 +1,6 @@
 """From what a user calls a model to the loaded thing: a built-in, a directory, a .gguf file, a pulled name."""
 
+import os
 from pathlib import Path
 
 from teachkv.checkpoint import LoadedModel, load_model
@@ -12,7 +13,7 @@ def load(name: str | Path) -> LoadedModel:
     text = str(name)
     if text in MODELS:
         return MODELS[text]()
-    if text and Path(text).exists():
+    if text and os.path.exists(text):  # Path.exists raises for a name that is too long
         return load_model(Path(text))
     from teachkv.checkpoint.hub import is_hub_name
     from teachkv.checkpoint.pull import KNOWN, cached_dir

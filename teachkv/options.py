@@ -10,6 +10,7 @@ from teachkv.errors import OptionError
 POLICIES = ("packed", "ragged", "bucketed")
 BATCH_CACHES = ("incremental", "rebuild")
 BACKENDS = ("auto", "reference", "numba", "raw")
+MAX_SEED = 2**64
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -32,6 +33,7 @@ class EngineOptions:
     backend: what computes; "auto" = the fastest that this machine can run, and the path line says which.
     dtype: of weights, activations and KV on a device; "auto" = the checkpoint's. The reference backend has float32.
     cuda_graphs: replay decode steps as CUDA graphs where there is a GPU.
+    fused_decode: join the raw kernels of a decode step, where there are any; same bits, fewer launches.
     invariance: True = bit-equal results in any batch; "required" = an error where the machine cannot; False = faster.
     speculative_tokens: drafts per step from prompt lookup; 0 = off.
     seed: the engine's own seed, for requests that bring none; None = random, and printed.
@@ -55,6 +57,7 @@ class EngineOptions:
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     invariance: bool | Literal["required"] = True
     cuda_graphs: bool = True
+    fused_decode: bool = True
     speculative_tokens: int = 0
     seed: int | None = None
     poison: bool | None = None
@@ -71,6 +74,12 @@ class EngineOptions:
             self._at_least(name, 1)
         for name in ("prefill_floor_steps", "prefill_max_seqs", "speculative_tokens", "prefix_cache_bytes", "seed"):
             self._at_least(name, 0)
+        if self.seed is not None and self.seed >= MAX_SEED:
+            raise OptionError(f"option 'seed' is {self.seed!r}: use a whole number below 2**64")
+        # Every non-empty string is true, "no" as well.
+        for name in ("enable_prefix_caching", "coalesce", "cuda_graphs", "fused_decode"):
+            self._one_of(name, (True, False))
+        self._one_of("poison", (None, True, False))
 
     @classmethod
     def parse(cls, options: dict[str, Any]) -> "EngineOptions":

@@ -31,15 +31,16 @@ class Roster:
         self.tried_alone: tuple[int, int] | None = None
 
     def add(self, sequence: Sequence) -> None:
-        """Queue a sequence. One with nothing to compute ends here: no tokens wanted, or no room left in the context."""
-        wants_nothing = sequence.request.params.max_tokens == 0 and not sequence.wants_prompt_logprobs
+        """Queue a sequence. One with nothing to compute ends here: no tokens wanted, or no room left in the context
+        (and nothing to report about the prompt)."""
+        wants_nothing = sequence.request.params.max_tokens == 0
         # guard[full-context]: a prompt that fills the context has nothing left to run; queued anyway, it waits for ever
         # origin: vllm#29496
         # mutant[full-context/one-more]:
         #   - full = len(sequence.tokens) >= self.limits.max_model_len
         #   + full = len(sequence.tokens) > self.limits.max_model_len
         full = len(sequence.tokens) >= self.limits.max_model_len
-        if wants_nothing or full:
+        if (wants_nothing or full) and not sequence.wants_prompt_logprobs:
             finish(sequence, "length")
             return
         self.sequences[sequence.id] = sequence

@@ -56,7 +56,7 @@ def test_a_draw_that_breaks_off_ends_its_own_call_only(
     llm, _ = alphabet(**kind, speculative_tokens=drafts)
     other = llm.stream("a", SIX)
     start = next(other).text
-    draw = teachkv.engine.draw_tokens
+    draw = vars(teachkv.engine)["draw_tokens"]
 
     def broken(*args: Any) -> Any:
         if place == "after":
@@ -185,3 +185,28 @@ def test_samples_without_tokens_end_with_the_one_that_computes_the_prompt(kind: 
     assert [completion.finish_reason for completion in output.outputs] == ["length"] * 3
     assert output.prompt_logprobs is not None
     assert [None if entry is None else list(entry) for entry in output.prompt_logprobs] == [None, [2], [3]]
+
+
+@pytest.mark.parametrize("wanted", [0, 3, None])
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_a_prompt_that_fills_the_context_still_gets_its_logprobs(
+    kind: dict[str, Any], wanted: int | None, drafts: int
+) -> None:
+    params = SamplingParams(temperature=0, max_tokens=wanted, prompt_logprobs=0, ignore_eos=True)
+    for context in (16, 512, 513):
+        with LLM("tiny", max_model_len=context, speculative_tokens=drafts, **kind) as llm:
+            prompts = [[7] * (context - 2), [7] * (context - 1), [7] * context]
+            outputs = llm.generate(prompts, params)
+            rows = llm.forward(prompts[2])
+        for output, room in zip(outputs, (2, 1, 0), strict=True):
+            first = output.outputs[0]
+            assert (len(first.token_ids), first.finish_reason) == (
+                room if wanted is None else min(wanted, room),
+                "length",
+            )
+            assert output.prompt_logprobs is not None
+            assert len(output.prompt_logprobs) == context - room
+        best = int(rows[context - 2].argmax())
+        last = outputs[2].prompt_logprobs[-1]  # type: ignore[index]
+        assert last is not None
+        assert (last[7].rank == 1) == (best == 7)

@@ -87,3 +87,26 @@ def test_chat_is_generate_for_conversations(llm: LLM) -> None:
     talk = [{"role": "user", "content": "x"}]
     one, two = llm.chat(talk, TWO), llm.chat([talk, tuple(talk)], TWO)
     assert one[0].prompt_token_ids == two[0].prompt_token_ids == two[1].prompt_token_ids
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seed": 2**64}, {"seed": -1}, {"enable_prefix_caching": "no"}, {"enable_prefix_caching": 0},
+        {"coalesce": "off", "policy": "ragged"}, {"cuda_graphs": "false"}, {"cuda_graphs": None}, {"poison": 1},
+    ],
+)  # fmt: skip
+def test_options_of_the_wrong_kind_are_option_errors(options: dict[str, Any]) -> None:
+    with refuses(OptionError, f"option '{next(iter(options))}'"):
+        LLM("tiny", **options)
+
+
+def test_the_largest_seed_works() -> None:
+    with LLM("tiny", seed=2**64 - 1) as llm:
+        assert len(llm.generate([[1]], SamplingParams(max_tokens=2, ignore_eos=True))[0].outputs[0].token_ids) == 2
+
+
+@pytest.mark.parametrize("name", ["", "a" * 5000, "a\0b"])
+def test_a_name_that_no_file_can_have_is_no_model(name: str) -> None:
+    with refuses(OptionError, "no model"):
+        LLM(name)
