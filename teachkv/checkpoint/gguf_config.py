@@ -67,6 +67,7 @@ def _settings(keys: "Keys", header: GGUFHeader) -> dict[str, Any]:
         "rms_norm_eps": keys.real("attention.layer_norm_rms_epsilon"),
         "tie_word_embeddings": "output.weight" not in tensors,
         "torch_dtype": "float32",
+        "hidden_act": "silu",
     }
     config["num_key_value_heads"] = keys.whole("attention.head_count_kv", config["num_attention_heads"])
     config |= _architecture(keys, window) | _head_dim(keys, config) | _rope(keys) | _ids(keys)

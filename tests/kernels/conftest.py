@@ -1,4 +1,4 @@
-"""Host builds, simulators and compilers take minutes on a fresh machine: `make kernels` runs them, `make test` does not."""
+"""Host builds and simulators take minutes on a fresh machine: `make kernels` runs them, `make test` does not."""
 
 from pathlib import Path
 

@@ -31,7 +31,7 @@ class Report:
     def error(self, name: str, dtype: str, out: Any, reference: Any) -> None:
         """||out - ref|| / ||ref||; NaN never passes."""
         a, b = cupy.asnumpy(out).astype(np.float64), np.asarray(reference, np.float64)
-        error = float(np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-30))
+        error = float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(b)), 1e-30)
         self.truth(f"{name} {dtype} error {error:.3g}", error <= LIMIT[dtype])
         key = f"{name.split()[0]} {dtype}"
         if not error <= self.worst.get(key, 0.0):
@@ -50,7 +50,7 @@ def draw(rng: np.random.Generator, dtype: str, *shape: int) -> np.ndarray[Any, A
 
 
 def bits(array: Any) -> np.ndarray[Any, Any]:
-    host = cupy.asnumpy(array)
+    host: np.ndarray[Any, Any] = cupy.asnumpy(array)
     return host.view(np.uint16 if host.dtype.itemsize == 2 else np.uint32)
 
 

@@ -25,7 +25,8 @@ def linear64(x: Any, w: Any, bias: Any = None, gate: Any = None, residual: Any =
 
 def norm64(x: Any, weight: Any, eps: float) -> F64:
     a = wide(x)
-    return a / np.sqrt((a * a).mean(-1, keepdims=True) + eps) * wide(weight)
+    normed: F64 = a / np.sqrt((a * a).mean(-1, keepdims=True) + eps) * wide(weight)
+    return normed
 
 
 def rotate64(x: Any, cos: Any, sin: Any) -> F64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cupy
@@ -103,7 +104,7 @@ def linears(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     ):
         n_copies = copies(n * k * 2) if rows < 1000 else 4
         ws, x = [random(n, k) for _ in range(n_copies)], random(rows, k)
-        us = microseconds([lambda w=w, x=x: get("linear", "raw")(x, w) for w in ws])
+        us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
         lines.append(
             show(
                 f"{model} linear {what} [{n}, {k}] rows {rows}",
@@ -118,7 +119,7 @@ def linears(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
 def heads(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
     s = MODELS[model]
     ws, x = [random(s["V"], s["K"]) for _ in range(4)], random(rows, s["K"])
-    us = microseconds([lambda w=w, x=x: get("lm_head", "raw")(x, w) for w in ws])
+    us = microseconds([partial(get("lm_head", "raw"), x, w) for w in ws])
     size = 2 * s["V"] * s["K"] + 4 * rows * s["V"]
     lines.append(show(f"{model} lm_head rows {rows}", us, size, 2.0 * rows * s["V"] * s["K"], library(x, ws)))
 
@@ -134,7 +135,7 @@ def decode(model: str, name: str, lengths: Any, lines: list[dict[str, Any]]) -> 
     cu, end = cupy.arange(B + 1, dtype=np.int32), cupy.full(B, lengths.max(), np.int32)
     pad = cupy.asarray(lengths.max() - lengths)
     run = get("attention_decode_ragged", "raw")
-    us = microseconds([lambda kv=kv: run(q, *kv, cu, row, end, pad, None, 0.125) for kv in caches])
+    us = microseconds([partial(run, q, *kv, cu, row, end, pad, None, 0.125) for kv in caches])
     lines.append(show(f"{model} attention_decode {name}, {int(lengths.sum())} live columns", us, live))
 
 
@@ -174,7 +175,7 @@ def others(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
             cupy.zeros(rows, np.float32),
         )
         uniform = cupy.random.random(rows)
-        us = microseconds([lambda a=settings, u=uniform: get("sample", "raw")(logits, *a, u)] * 4)
+        us = microseconds([partial(get("sample", "raw"), logits, *settings, uniform)] * 4)
         lines.append(show(f"{model} sample {name} rows {rows}", us, 4.0 * rows * s["V"]))
 
 
@@ -227,7 +228,7 @@ def tile_variants() -> dict[str, Any]:
                 blocks = -(-rows // tile.bm) * -(-n // tile.bn)
                 for parts in (1,) if rows > 1000 else sorted({1, max(1, 132 // blocks), max(1, 264 // blocks)}):
                     product.tile_for = lambda *_, t=tile, p=parts: (t, p)
-                    us = microseconds([lambda w=w, x=x: get("linear", "raw")(x, w) for w in ws])
+                    us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
                     lines.append(show(f"tiles {what} rows {rows} {shape} parts {parts}", us, 0, 2.0 * rows * n * k))
     product.tile_for, product.ROWS_LIMIT, _ = kept
     for rows in (1, 32):
@@ -240,7 +241,7 @@ def tile_variants() -> dict[str, Any]:
             ws, x = [random(n, k) for _ in range(copies(n * k * 2))], random(rows, k)
             for output_tiles, ahead in ((1, 4), (1, 8), (2, 2), (2, 4), (4, 1), (4, 2)):
                 product.rows_plan = lambda *a, o=output_tiles, h=ahead, f=kept[2]: (f(*a)[0], o, h, f(*a)[3])
-                us = microseconds([lambda w=w, x=x: get("linear", "raw")(x, w) for w in ws])
+                us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
                 lines.append(
                     show(
                         f"rows {what} rows {rows} tiles {output_tiles} ahead {ahead}", us, 2 * n * k, 2.0 * rows * n * k
