@@ -36,6 +36,19 @@ class Picture:
         return f'<style>{STYLE}</style><div class="tkv-pic">{head}{title}{"".join(self.parts)}</svg></div>'
 
 
+class Drawing:
+    """An SVG made elsewhere, with what it shows in words."""
+
+    def __init__(self, label: str, svg: str) -> None:
+        self.label, self.svg = label, svg
+
+    def __repr__(self) -> str:
+        return self.label
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
 def text(x: float, y: float, content: str, anchor: str = "start", weight: str = "normal") -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-weight="{weight}">{escape(content)}</text>'
 
@@ -79,7 +92,7 @@ def rows_picture(title: str, rows: Sequence[tuple[str, int, str, Sequence[float]
 
 def bars_picture(title: str, bars: Sequence[tuple[str, float]], bad: Sequence[str] = (), form: str = "{:g}") -> Picture:
     """One horizontal bar per (name, value); those named in `bad` are red."""
-    left, wide = 250, 380
+    left, wide = 300, 380
     most = max((value for _, value in bars), default=1.0) or 1.0
     parts = [text(0, 14, title, weight="bold")]
     for number, (name, value) in enumerate(bars):

@@ -11,6 +11,7 @@
 
 # %%
 from lesson import card, red_run, without
+from pictures import Drawing
 
 from teachkv.schedule import Scheduler
 from teachkv.schedule.report import spread
@@ -25,22 +26,10 @@ from teachkv.schedule.timeline import timeline
 
 
 # %%
-class Timeline:
-    """A picture of runs; blue runs, orange waits."""
-
-    def __init__(self, title, runs, last_step):
-        self.title, self.svg = title, timeline(title, runs, last_step)
-
-    def __repr__(self):
-        return self.title
-
-    def _repr_html_(self):
-        return self.svg
-
-
 arms = {"bucketed": {}, "ragged": {"coalesce": False}, "packed": {"max_num_batched_tokens": 2048}}
 runs = {policy: simulate(Scheduler(policy, max_num_seqs=128, **options), spread()) for policy, options in arms.items()}
-Timeline("128 requests of eight lengths", list(runs.items()), 520)
+TITLE = "128 requests of eight lengths: blue runs, orange waits"
+Drawing(TITLE, timeline(TITLE, list(runs.items()), 520))
 
 # %%
 for policy, run in runs.items():

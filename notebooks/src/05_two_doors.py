@@ -53,16 +53,15 @@ def right_tokens(window):
     return sum(a == b for row in prompts for a, b in zip(alone[row], together[row], strict=True))
 
 
-GUARDS = {"full attention": "masker/none-at-one-query", "sliding window": "masker-window/drops-lead-pad"}
-found = {("full attention", "both guards"): right_tokens(None), ("sliding window", "both guards"): right_tokens(16)}
-for window, kind in zip((None, 16), GUARDS, strict=True):
-    for name, taken in GUARDS.items():
-        found[kind, f"no guard at the {name} door"] = without(taken, right_tokens, window)
-bars_picture(
-    "right tokens of 512, by model and by the guard that is missing",
-    [(f"{kind}: {what.replace('no guard at the ', 'without ')}", n) for (kind, what), n in found.items()],
-    bad=[f"{kind}: {what.replace('no guard at the ', 'without ')}" for (kind, what), n in found.items() if n < 512],
-)
+# %%
+DOORS = {"full": "masker/none-at-one-query", "sliding": "masker-window/drops-lead-pad"}
+found = {}
+for model, window in (("without windows", None), ("with windows", 16)):
+    found[model, "both doors guarded"] = right_tokens(window)
+    for door, mutant in DOORS.items():
+        found[model, f"{door} door open"] = without(mutant, right_tokens, window)
+bars = [(f"model {model}, {doors}", count) for (model, doors), count in found.items()]
+bars_picture("right tokens of 512", bars, bad=[name for name, count in bars if count < 512])
 
 # %% [markdown]
 # Read the picture by model. The model without windows does not notice that the window door is broken, and the windowed
@@ -96,7 +95,9 @@ said = red_run("masker-window/drops-lead-pad", "counts_no_dead_column")
 # ## What you know now
 
 # %%
-assert found["full attention", "both guards"] == found["sliding window", "both guards"] == 512
-assert found["full attention", "no guard at the full attention door"] < 512
-assert found["full attention", "no guard at the sliding window door"] == 512, "this model never uses that door"
-assert found["sliding window", "no guard at the sliding window door"] < 512
+for model in ("without windows", "with windows"):
+    assert found[model, "both doors guarded"] == 512
+assert found["without windows", "full door open"] < 512
+assert found["without windows", "sliding door open"] == 512, "this model never uses that door"
+assert found["with windows", "sliding door open"] < 512
+assert found["with windows", "full door open"] < 512

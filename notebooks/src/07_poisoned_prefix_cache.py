@@ -101,6 +101,7 @@ said = red_run("prefix-strip/removed")
 # ## What you know now
 
 # %%
+assert kept["told"] == ["prefix-hit id=2 tokens=48"]
 assert kept["seen"] == first_only["seen"] == {"b": 12, "d": 49, "e": 1, ".": 1}
 assert any("[64] rows where 60 are real" in event for event in first_only["told"])
 assert poisoned["seen"]["nothing"] == 4, "the dead prefix outlived its request"

@@ -16,24 +16,11 @@
 import numpy as np
 from kernel_example import example
 from lesson import card, red_run, without
+from pictures import Drawing
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.registry import get
 from cuda_kernels.trace import as_svg, as_text, trace_kernel
-
-
-class Drawing:
-    """An SVG that a notebook shows."""
-
-    def __init__(self, svg, label):
-        self.svg, self.label = svg, label
-
-    def __repr__(self):
-        return self.label
-
-    def _repr_html_(self):
-        return self.svg
-
 
 # %% [markdown]
 # ## See it happen
@@ -50,15 +37,15 @@ for telling in ("numba", "raw"):
 print(as_text(traces["numba"]))
 
 # %%
-Drawing(as_svg(traces["numba"], "k_cache"), "who reads which key, Numba")
+Drawing("the block of row 1: who reads which key", as_svg(traces["numba"], "k_cache", block=2))
 
 # %% [markdown]
-# Read the picture by colour: every thread of a block scores one key, so consecutive threads read consecutive columns.
-# The grey columns are the dead prefix of row 1. Then the same threads turn around: each takes one *dimension* and sums
-# the values of all columns.
+# This is the block that serves row 1. Each thread scores one key, so consecutive threads read consecutive columns. Grey
+# is what may not be read: the dead prefix on the left, columns not yet written on the right. Then the same threads turn
+# around: each takes one *dimension* and sums the values of all live columns.
 
 # %%
-Drawing(as_svg(traces["numba"], "v_cache"), "who reads which value, Numba")
+Drawing("the block of row 1: who reads which value", as_svg(traces["numba"], "v_cache", block=2))
 
 # %% [markdown]
 # The CUDA C++ kernel at this head size; other grid, other threads, the same columns:

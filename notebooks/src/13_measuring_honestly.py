@@ -98,7 +98,7 @@ said = red_run("completeness/not-checked")
 
 # %%
 assert held(guards.completeness(fine, CELL))
-assert "433 of 512" in kept
+assert "REFUSED: 433 of 512" in kept
 assert guards.path_gate(whole(policy="bucketed"), arm).failed
 assert guards.identity(outputs(distinct=1), outputs(distinct=1)).status == "cannot-answer"
 assert guards.claim(base, arm_speed, quiet, ladder=False).status == "resolved"
