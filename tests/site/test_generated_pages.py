@@ -1,0 +1,88 @@
+"""Guard pages show what the cards and the captured runs say, and nothing that has gone stale."""
+
+from __future__ import annotations
+
+import pytest
+
+from teachkv.mutate.registry import Registry
+from teachkv.mutate.settings import read_settings
+from tools import guard_pages
+
+NAME = "prefix-strip/removed"
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return Registry.load(read_settings(guard_pages.ROOT))
+
+
+def run(registry: Registry, **changes: object) -> guard_pages.Runs:
+    found = {
+        "verdict": "killed",
+        "lane": "python",
+        "killer": "tests/a.py::test_first",
+        "text": "AssertionError: 64 == 60\nmore",
+        "reached_by": 3,
+        "explanation": "",
+        "tests": {
+            "tests/a.py::test_first": "assertion",
+            "tests/a.py::test_second": "raise",
+            "tests/a.py::test_no": "passed",
+        },
+        "of": guard_pages.digest(registry.mutants[NAME]),
+    }
+    return {NAME: {**found, **changes}}
+
+
+def page(registry: Registry, runs: guard_pages.Runs) -> str:
+    return "\n".join(guard_pages.guard_page(registry, registry.guards["prefix-strip"], runs))
+
+
+def test_a_page_shows_origin_code_diff_red_run_and_cover(registry: Registry) -> None:
+    text = page(registry, run(registry))
+    assert "The seed document" in text
+    assert "\nrows = require\\_live" not in text
+    assert "rows = require_live(read_rows(), coverage)" in text
+    assert "-        rows = require_live(read_rows(), coverage)\n+        rows = read_rows()" in text
+    assert "FAILED tests/a.py::test_first   (killed)\nE   AssertionError: 64 == 60\nE   more" in text
+    assert "- `tests/a.py::test_second`" in text
+    assert "test_no" not in text
+    assert "Tests that run the changed lines: 3." in text
+
+
+def test_a_run_of_another_mutant_text_is_not_shown(registry: Registry) -> None:
+    text = page(registry, run(registry, of="0" * 12))
+    assert "has changed since its run was captured" in text
+    assert "FAILED" not in text
+
+
+def test_cards_do_not_stand_in_the_code(registry: Registry) -> None:
+    text = page(registry, {})
+    assert "mutant[" not in text
+    assert "guard[" not in text
+    assert text.count("has not been captured") == len(
+        [m for m in registry.mutants.values() if m.guard == "prefix-strip"]
+    )
+
+
+def test_every_guard_has_a_page_and_is_listed(registry: Registry) -> None:
+    pages = dict(guard_pages.pages(registry, guard_pages.read_runs()))
+    for guard in registry.guards:
+        assert f"]({guard}.md)" in pages["guards/index.md"]
+        assert pages[f"guards/{guard}.md"].startswith(f"# {guard}\n")
+
+
+def test_most_python_mutants_have_a_captured_run(registry: Registry) -> None:
+    """A page without its red run is a promise; this bounds how many there may be."""
+    runs = guard_pages.read_runs()
+    python = [m for m in registry.mutants.values() if m.path.suffix == ".py" and not m.words.unpaired]
+    fresh = [m.id for m in python if m.id in runs and runs[m.id]["of"] == guard_pages.digest(m)]
+    assert len(fresh) >= 0.4 * len(python)
+
+
+def test_an_exercise_hides_its_hints(registry: Registry) -> None:
+    pages = dict(guard_pages.exercise_pages(registry, read_settings(guard_pages.ROOT)))
+    first = pages["exercises/ex01_poisoned_prefix.md"]
+    assert first.count('??? tip "Hint') == 3
+    assert "pytest --mutate --exercise ex01_poisoned_prefix" in first
+    assert all(f"]({name.partition('/')[2]})" in pages["exercises/index.md"] for name in pages if "index" not in name)
