@@ -28,6 +28,7 @@ from teachkv.mutate.task import Task
 from teachkv.mutate.verdicts import Controls, MutantResult
 
 FLOOR = 0.3  # seconds that any child is thought to need besides its tests
+SLOW = 2.0  # seconds of CPU that a claimed killer may take without being named
 COLD_START = 1.5  # and a fresh interpreter besides that; both times the timeout factor
 
 
@@ -72,6 +73,7 @@ class Campaign:
             return
         self.progress("again with no-ops, ")
         self._noop()
+        self._name_slow_killers()
         self._canary()
         self.progress(f"{len(self.mutants)} mutants: ")
         begun = time.monotonic()
@@ -171,6 +173,15 @@ class Campaign:
             changed = [test for test in result.answer.tests if test.outcome != PASSED]
             self.controls.failed += [f"no-op: {t.nodeid} alone, without a mutant: {t.text}" for t in changed]
             compare(self.baseline, result)
+
+    def _name_slow_killers(self) -> None:
+        """A killer runs four times in each run: one that takes long should have a smaller sibling in its place."""
+        for claim in {claim.name: claim for claims in self.claims.values() for claim in claims}.values():
+            cpu = sum(
+                self.baseline.tests[item.nodeid].cpu for item in claim.items if item.nodeid in self.baseline.tests
+            )
+            if cpu > SLOW:
+                self.controls.slow.append(f"{claim.name}: {cpu:.1f} s")
 
     def _quarantine(self, nodeids: list[str]) -> None:
         fresh = [nodeid for nodeid in nodeids if nodeid not in self.baseline.quarantined]

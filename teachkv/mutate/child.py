@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -46,11 +47,13 @@ class Runner:
 
     def _run_one(self, item: pytest.Item, after: pytest.Item | None) -> TestOutcome:
         outcome = self._recorder.current = TestOutcome(item.nodeid)
+        begun = time.process_time()
         if self._tracer is not None:
             self._tracer.start()
         try:
             item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
         finally:
+            outcome.cpu = time.process_time() - begun
             if self._tracer is not None:
                 self._tracer.stop()
                 if isinstance(self._tracer, Observer):

@@ -17,7 +17,7 @@ from teachkv.mutate.errors import MutateError
 from teachkv.mutate.exercise import HINTS, Exercise, Progress, find_exercise, load_exercises
 from teachkv.mutate.options import EXERCISES, without_exercises
 from teachkv.mutate.practice import Attempt, Practice
-from teachkv.mutate.registry import Registry
+from teachkv.mutate.registry import Registry, relative
 from teachkv.mutate.settings import read_settings
 from teachkv.mutate.swap import RanBefore
 
@@ -34,6 +34,7 @@ class Classroom:
         self.progress = Progress.read(settings.exercises)
         self.option = config.option
         name = next(filter(None, (getattr(self.option, mode) for mode in EXERCISES)), "")
+        self.attempts: list[Attempt] = []
         self.current = find_exercise(self.exercises, name, self.progress)
 
     def files(self) -> list[str]:
@@ -73,11 +74,17 @@ class Classroom:
     ) -> tuple[int, list[str]]:
         attempt = Practice(session, registry, ran, exercise).run()
         self._report([attempt])
-        lines = [f"{exercise.name}: {exercise.title}", *attempt.lines]
+        number = self.exercises.index(exercise) + 1
+        lines = ["", f"exercise {number} of {len(self.exercises)}: {exercise.title}", ""]
+        if exercise.untouched and exercise.incident:
+            lines += [*exercise.incident.splitlines(), ""]
+        lines += attempt.lines
         if attempt.solved:
             self.progress.finish(exercise.name, attempt.points)
             return 0, [*lines, f"solved, {attempt.points} points", *self._next()]
-        return attempt.code, [*lines, f"edit {exercise.file}, then run this again; --exercise-hint helps"]
+        place = relative(session.config.rootpath, exercise.file)
+        lines += ["", f"Edit {place}, then run this again:  pytest --mutate --exercise"]
+        return attempt.code, [*lines, "A hint:  pytest --mutate --exercise-hint"]
 
     def _check_all(self, session: pytest.Session, registry: Registry, ran: RanBefore) -> tuple[int, list[str]]:
         attempts: list[Attempt] = []
@@ -94,6 +101,7 @@ class Classroom:
 
     def _report(self, attempts: list[Attempt]) -> None:
         """`--mutate-report=json:PATH`: the verdicts for a teacher."""
+        self.attempts = attempts
         for kind in self.option.mutate_report:
             name, _, path = kind.partition(":")
             if name != "json":

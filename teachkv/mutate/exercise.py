@@ -1,7 +1,8 @@
 """Exercises: what one is made of, where it lies, and how far a student has come.
 
-`<folder>/catalogue/exNN_name/` holds `exercise.toml`, `given.py` (the incident, an import line, an empty test) and
-`solution.py`. The student writes in `<folder>/exNN_name.py`, made from `given.py` when the exercise is first met.
+`<folder>/catalogue/exNN_name/` holds `exercise.toml` and `given.py` (the incident, an import line, a test that kills
+nothing). Solutions lie elsewhere, out of sight. The student writes in `<folder>/exNN_name.py`, made from `given.py`
+when the exercise is first met.
 Progress is kept in `<folder>/.progress.json`.
 
     title = "The poisoned prefix cache"
@@ -14,6 +15,7 @@ Progress is kept in `<folder>/.progress.json`.
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import tomllib
@@ -43,6 +45,17 @@ class Exercise:
 
     def worth(self, mutant: str) -> int:
         return self.points.get(mutant, 1)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the student's file is as it was given."""
+        return self.file.read_bytes() == (self.folder / "given.py").read_bytes()
+
+    @property
+    def incident(self) -> str:
+        """What happened and what is to be done: the docstring of the given file, less its title."""
+        text = ast.get_docstring(ast.parse((self.folder / "given.py").read_text(encoding="utf-8"))) or ""
+        return text.partition("\n\n")[2]
 
     def begin(self) -> None:
         """Makes the student's file, unless it is there."""

@@ -18,8 +18,9 @@ PASSED, ASSERTION, RAISE, SETUP, SKIPPED = "passed", "assertion", "raise", "setu
 class TestOutcome:
     """`outcome` is passed, assertion, raise, setup (setup or teardown failed) or skipped (xfail and xpass too).
 
-    `reached` are the mutants whose span the test ran, `shared` those that its fixtures ran, `seen` the observed
-    calls as (fingerprint, readable). `own`: the failure was raised by the test's file, not by the code it calls.
+    `seconds` are those of the clock, `cpu` of this process. `reached` are the mutants whose span the test ran,
+    `shared` those that its fixtures ran, `seen` the observed calls as (fingerprint, readable). `own`: the failure was
+    raised by the test's file, not by the code it calls.
     """
 
     __test__ = False
@@ -27,6 +28,7 @@ class TestOutcome:
     outcome: str = PASSED
     text: str = ""
     seconds: float = 0.0
+    cpu: float = 0.0
     reached: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     seen: list[tuple[str, str]] = field(default_factory=list)

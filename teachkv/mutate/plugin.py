@@ -120,6 +120,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 code, lines = config.stash[CLASSROOM].run(session, registry_of(config), config.stash[RUN].ran)
                 config.stash[CODE] = code
                 tell(config, lines)
+                for attempt in config.stash[CLASSROOM].attempts:
+                    count(config, "solved" if attempt.solved else "open", attempt)
                 return True
             if session.items and not session.testsfailed:
                 config.stash[RUN].execute(session)
@@ -166,7 +168,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     with usage_errors():
         tell(config, [run.nothing] if run.nothing else write_reports(report, config.option.mutate_report, run.registry))
     for result in report.results:
-        terminalreporter.stats.setdefault(str(result.verdict), []).append(result)
+        count(config, str(result.verdict), result)
+
+
+def count(config: pytest.Config, word: str, thing: object) -> None:
+    """Adds one to a word of pytest's closing line."""
+    config.pluginmanager.getplugin("terminalreporter").stats.setdefault(word, []).append(thing)
 
 
 def tell(config: pytest.Config, lines: list[str]) -> None:

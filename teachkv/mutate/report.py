@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from teachkv.mutate.errors import MutateError
-from teachkv.mutate.verdicts import Controls, MutantResult, exit_code
+from teachkv.mutate.verdicts import Controls, MutantResult, Verdict, exit_code
 
 VERSION = 1
 
@@ -75,6 +75,7 @@ def merge(reports: list[Report]) -> Report:
         controls.canary = ", ".join(dict.fromkeys(filter(None, (controls.canary, report.controls.canary))))
         controls.quarantined += [name for name in report.controls.quarantined if name not in controls.quarantined]
         controls.failed += report.controls.failed
+        controls.slow += [name for name in report.controls.slow if name not in controls.slow]
         total.strict |= report.strict
         total.seconds += report.seconds
         total.mutant_seconds += report.mutant_seconds
@@ -100,6 +101,7 @@ def term_lines(report: Report, missing: bool = False) -> Iterator[str]:
     yield _controls_line(report.controls)
     yield from (f"control failed: {text}" for text in report.controls.failed)
     yield from (f"quarantined, differs without a mutant: {name}" for name in report.controls.quarantined)
+    yield from (f"slow killer, wants a smaller sibling: {text}" for text in report.controls.slow)
     yield from report.notes
     if report.left_out:
         yield f"{report.left_out} mutants are not claimed by the tests of this run and were left out"
@@ -129,10 +131,25 @@ def _controls_line(controls: Controls) -> str:
     return f"controls {state}: baseline twice, {controls.baseline} tests; {noop}; {canary}"
 
 
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def _total_line(report: Report) -> str:
-    counts = Counter(str(result.verdict) for result in report.results)
-    bad = sum(not result.holds(report.strict) for result in report.results if not result.automatic)
-    rate = len(report.results) / report.mutant_seconds if report.mutant_seconds else 0.0
+    """`356 mutants of 279 guards: 341 killed, 15 survived (13 decoys, 2 unpaired); all cards hold; ...`."""
+    results = [result for result in report.results if not result.automatic]
+    counts = Counter(str(result.verdict) for result in results)
+    alive = [result for result in results if result.verdict in (Verdict.SURVIVED, Verdict.UNEXERCISED)]
+    kinds = {"decoy": sum(r.decoy for r in alive), "unpaired": sum(bool(r.unpaired) for r in alive)}
     words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    holding = "all cards hold" if not bad else f"{bad} cards do not hold"
-    return f"{len(report.results)} mutants: {words}; {holding}; {rate:.1f} mutants/s"
+    said = ", ".join(
+        _many(count, name) if name == "decoy" else f"{count} {name}" for name, count in kinds.items() if count
+    )
+    bad = [result.id for result in results if not result.holds(report.strict)]
+    holding = f"{len(bad)} cards do not hold: {', '.join(bad[:8])}" if bad else "all cards hold"
+    automatic = [result for result in report.results if result.automatic]
+    more = f"; {len(automatic)} automatic, {sum(r.killer == '' for r in automatic)} alive" if automatic else ""
+    rate = len(report.results) / report.mutant_seconds if report.mutant_seconds else 0.0
+    guards = len({result.id.partition("/")[0] for result in results})
+    head = f"{_many(len(results), 'mutant')} of {_many(guards, 'guard')}: {words}{f' ({said})' if said else ''}"
+    return f"{head}; {holding}{more}; {rate:.1f} mutants/s"

@@ -65,6 +65,7 @@ class LiveFunctions:
         wanted = {str(path) for path in files}
         self._by_key: dict[CodeKey, list[FunctionType]] = {}
         self.imported = {real_path(name) for name in _module_files()}
+        gc.unfreeze()  # what an earlier campaign of this process froze is not listed
         for thing in gc.get_objects():
             if type(thing) is FunctionType and real_path(thing.__code__.co_filename) in wanted:
                 self._by_key.setdefault(code_key(thing.__code__), []).append(thing)

@@ -77,13 +77,17 @@ class MutantResult:
 
 @dataclass
 class Controls:
-    """`failed` are sentences; each makes the whole run worthless. The rest is for the line of controls."""
+    """`failed` are sentences; each makes the whole run worthless. `slow` are killers that take long.
+
+    The rest is for the line of controls.
+    """
 
     noop: int = 0
     canary: str = ""
     baseline: int = 0
     quarantined: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
 
 
 def exit_code(results: Iterable[MutantResult], controls: Controls, strict: bool) -> int:

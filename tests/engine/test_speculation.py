@@ -38,7 +38,6 @@ def test_drafts_fit_behind_the_longest_row() -> None:
 CYCLE = {ord("a"): ord("b"), ord("b"): ord("c"), ord("c"): ord("a")}
 
 
-@pytest.mark.kills("draft-accepted/past-the-end")
 @pytest.mark.parametrize("limit", [1, 2, 5, 9, 30])
 def test_right_guesses_save_steps(kind: dict[str, Any], limit: int) -> None:
     llm, model = alphabet(lambda t: CYCLE[t], speculative_tokens=4, **kind)
@@ -47,6 +46,7 @@ def test_right_guesses_save_steps(kind: dict[str, Any], limit: int) -> None:
     assert len(model.passes) <= 1 + -(-(limit - 1) // 5)
 
 
+@pytest.mark.kills("draft-accepted/past-the-end")
 def test_an_end_inside_a_guess_ends_there(kind: dict[str, Any]) -> None:
     llm, _ = alphabet(lambda t: CYCLE[t], speculative_tokens=4, **kind)
     by_text = llm.generate("abcabcabc", SamplingParams(temperature=0, max_tokens=30, stop=["ca"]))[0].outputs[0]

@@ -337,7 +337,7 @@ def test_shards_cover_everything_once_and_merge(project: Any) -> None:
         (project.root / "report.json").rename(project.root / f"{part}.json")
     done = project.pytest("--mutate-merge=1.json", "--mutate-merge=2.json")
     assert done.code == 0, done.text
-    assert "2 mutants: 1 killed, 1 survived; all cards hold" in done.text
+    assert "2 mutants of 1 guard: 1 killed, 1 survived (1 decoy); all cards hold" in done.text
     done = project.pytest("--mutate-merge=1.json", "--mutate-merge=1.json")
     assert done.code == 4
     assert "is in two of the merged reports" in done.text

@@ -1,0 +1,21 @@
+"""A solution of ex02_glass_masker."""
+
+import numpy as np
+
+from teachkv.kv.view import Geometry
+from teachkv.masks import Masker
+
+
+def geometry(ends, lead_pads):
+    """Rows that end at these columns and begin with so many dead ones; each has one new token."""
+    ends = np.array(ends, np.int32)
+    return Geometry(np.arange(len(ends), dtype=np.int32), np.array(lead_pads, np.int32), ends, ends - 1)
+
+
+ONE_EACH = np.array([0, 1, 2], np.int32)  # two rows, one query token each
+
+
+def test_the_window_does_not_lose_the_dead_prefix():
+    mask = Masker.sliding_window_causal(geometry([8, 8], [0, 3]), ONE_EACH, 4)
+    assert mask.window == 4
+    assert np.array_equal(mask.lead_pad, [0, 3])
