@@ -120,7 +120,13 @@ def guarded_code(registry: Registry, guard: Guard, mutants: list[Mutant]) -> lis
     last = max([span.last for span in spans if span.first <= guard.block_end + 30], default=guard.block_end + 1)
     before, behind = (code_only(part) for part in (lines[: guard.line - 1], lines[guard.block_end : last + 12]))
     kept = last - guard.block_end + AROUND
-    return dedent([*before[-AROUND:], *behind[:kept]])
+    depth = min((indent(line) for line in before[-AROUND:] + behind[:1]), default=0)
+    inside = next((i for i, line in enumerate(behind) if indent(line) < depth), len(behind))
+    return dedent([*before[-AROUND:], *behind[: min(kept, inside)]])
+
+
+def indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def code_only(lines: list[str]) -> list[str]:
@@ -147,12 +153,9 @@ def mutant_part(registry: Registry, mutant: Mutant, run: dict[str, Any] | None) 
 def run_part(run: dict[str, Any]) -> Iterator[str]:
     """What was captured: the red test, what it said, and who else noticed."""
     if run["killer"]:
-        said = [
-            f"FAILED {run['killer']}   ({run['verdict']})",
-            *(f"E   {line}" for line in run["text"].splitlines() if line.strip()),
-        ]
-        yield from ("The run without the guard (captured):", "")
-        yield from fenced("text", said)
+        said = [f"E   {line}" for line in run["text"].splitlines() if line.strip()]
+        yield from ("Without the guard this test goes red:", "", f"`{run['killer']}`", "")
+        yield from fenced("text", said or [f"E   {run['verdict']}"])
     else:
         yield from (
             f"Captured verdict: *{run['verdict']}*. " + plain("".join(run["explanation"].splitlines()[:1])),
@@ -179,7 +182,7 @@ def language(path: Path) -> str:
 
 
 def dedent(lines: list[str]) -> list[str]:
-    depth = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    depth = min((indent(line) for line in lines if line.strip()), default=0)
     return [line[depth:] for line in lines]
 
 
