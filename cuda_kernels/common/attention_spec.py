@@ -47,9 +47,10 @@ def attention(
     """q [T, H, D], caches [R, G, C, D], cu_seqlens [B+1], row, end, lead_pad [B], bias [B, 1, n, C'] -> [T, H, D].
 
     Token i of row b is query i - cu[b] of its n_b, at column end[b] - n_b + (i - cu[b]). It sees column j iff
-    max(lead_pad, 0, column + 1 - window) <= j <= column. Whatever it does not see is not read. A bias takes the
-    place of causality: it is added to the scaled scores of all columns before end[b]; those where it is -inf are not seen. A
-    query that sees nothing, and row -1, give zeros.
+    max(lead_pad, 0, column + 1 - window) <= j <= column. Whatever it does not see is not read.
+
+    A bias takes the place of causality: it is added to the scaled scores of all columns before end[b]; where it is -inf
+    they are not seen. A query that sees nothing, and row -1, give zeros.
     """
     out = np.zeros_like(q)
     for b in np.flatnonzero(row >= 0):
