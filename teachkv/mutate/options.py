@@ -25,6 +25,11 @@ _EXERCISE = (
 EXERCISES = ("exercise", *(name[2:].replace("-", "_") for name, _ in _EXERCISE[1:]))
 
 
+def xdist_takes_part() -> bool:
+    """Whether pytest-xdist is installed and loaded by itself; then `-n` is its option."""
+    return importlib.util.find_spec("xdist") is not None and not os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Registers every option in one group of `pytest --help`."""
     group = parser.getgroup("mutate", "named mutants (cards beside the code)")
@@ -53,7 +58,7 @@ def add_options(parser: pytest.Parser) -> None:
         add(name, nargs="?", const="", metavar="NAME", help=text)
     add("--exercise-list", action="store_true", help="list the exercises and how far you are")
     add("--exercise-check-all", action="store_true", help="judge every exercise that was begun")
-    if importlib.util.find_spec("xdist") is None:
+    if not xdist_takes_part():
         group._addoption("-n", dest="numprocesses", metavar="N", help="with --mutate the same as --mutate-jobs")
 
 
@@ -73,7 +78,7 @@ def check_options(option: Any) -> None:
     if len(asked) > 1:
         raise MutateError(f"--{asked[1].replace('_', '-')} does not go with --{asked[0].replace('_', '-')}; give one")
     workers = getattr(option, "numprocesses", None)
-    if workers is not None and not option.mutate and importlib.util.find_spec("xdist") is None:
+    if workers is not None and not option.mutate and not xdist_takes_part():
         raise MutateError("-n needs --mutate here (pytest-xdist is not installed)")
     option.mutate_jobs = _jobs(option.mutate_jobs, workers)
 

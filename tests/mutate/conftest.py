@@ -56,6 +56,7 @@ class Done:
 
     def result(self, mutant: str) -> dict[str, Any]:
         """The JSON report's entry of a mutant."""
+        assert "results" in self.report, self.text[-150:]
         found = [result for result in self.report["results"] if result["id"] == mutant]
         assert len(found) == 1, self.text
         return dict(found[0])
