@@ -41,7 +41,7 @@ print(f"... {len(recorder.steps)} operations in all; the next token is {int(logi
 # the recorder gives you the input of whichever line you doubt.
 
 
-# %%
+# %% tags=["varies"]
 def differences(recorder, text):
     twin = twin_pass(recorder.loaded, text)
     return [

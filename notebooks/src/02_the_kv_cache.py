@@ -85,7 +85,7 @@ card("geometry/stores-live-length")
 # ## Take the guard away and look
 
 
-# %%
+# %% tags=["varies"]
 def row_one(steps):
     """Largest difference of row 1's logits from its text computed afresh, step by step."""
     import numpy as np

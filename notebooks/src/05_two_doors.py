@@ -53,7 +53,7 @@ def right_tokens(window):
     return sum(a == b for row in prompts for a, b in zip(alone[row], together[row], strict=True))
 
 
-# %%
+# %% tags=["varies"]
 DOORS = {"full": "masker/none-at-one-query", "sliding": "masker-window/drops-lead-pad"}
 found = {}
 for model, window in (("without windows", None), ("with windows", 16)):

@@ -106,7 +106,7 @@ card("numba-merge/unscaled")
 # ## Take the guard away and look
 
 
-# %%
+# %% tags=["varies"]
 def off_by(columns):
     import numpy as np
 

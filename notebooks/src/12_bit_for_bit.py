@@ -71,7 +71,7 @@ card("position-blocks/columns")
 #
 # Blocks cut at columns: as fast, as correct, and different for every lead pad.
 
-# %%
+# %% tags=["varies"]
 broken = [without("position-blocks/columns", differing_logits, 70, others) for others in COMPANIES]
 names = [f"beside prompts of {', '.join(map(str, others))}" for others in COMPANIES]
 bars_picture("logits that change, of 7 x 259", list(zip(names, broken, strict=True)), bad=names)
