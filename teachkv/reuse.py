@@ -57,6 +57,11 @@ class Reuse:
         if start:
             self.cache.load_blocks(sequence.id, [block.layers for block in hit.blocks])
             self.events.append(f"prefix-hit id={sequence.id} tokens={start}")
+        # guard[cached-once]: what a preempted request finds of its own was computed for it, and is no saving to report
+        # origin: vllm#16832
+        # mutant[cached-once/own-rows]:
+        #   - if sequence.num_generated == 0:
+        #   + if True:
         if sequence.num_generated == 0:
             sequence.cached = start
         self.prefix.release(hit)

@@ -127,6 +127,11 @@ class Roster:
 
         One that is alone gets the prefix cache's memory and tries once more; at the same point again, it fails.
         """
+        # guard[shortage-newest]: the oldest has the most to lose; were it the victim, two could take turns for ever
+        # origin: mistral.rs#2033
+        # mutant[shortage-newest/oldest]:
+        #   - newest = self.sequences[max(self.resident)]
+        #   + newest = self.sequences[min(self.resident)]
         newest = self.sequences[max(self.resident)]
         if len(self.resident) == 1:
             point = (newest.id, self.cache.length(newest.id))

@@ -127,6 +127,10 @@ class Scheduler:
         """The engine took this request's memory. It waits again, as a prompt of all its tokens, in its old place."""
         entry, state = self._seated(id), self.state
         state.unseat(entry)
+        # guard[fresh-start]: its rows will be new ones, so what was refused to the old ones no longer holds
+        # mutant[fresh-start/still-alone]:
+        #   - entry.phase, entry.computed, entry.cached, entry.level = "waiting", 0, 0, TOGETHER
+        #   + entry.phase, entry.computed, entry.cached = "waiting", 0, 0
         entry.phase, entry.computed, entry.cached, entry.level = "waiting", 0, 0, TOGETHER
         entry.target = entry.tokens
         entry.preemptions += 1

@@ -41,6 +41,39 @@ def test_a_lack_of_memory_costs_one_request_its_rows_and_nobody_his_answer(kind:
     assert texts(llm) == ANSWERS
 
 
+@pytest.mark.kills("shortage-newest/oldest")
+def test_the_newest_gives_way_and_the_oldest_never(kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    llm, model = alphabet(**kind)
+    fail_on_call(model, 2, MemoryError, times=2)
+    roster, left = llm._alive().engine.roster, list[int]()
+    leave, resident = roster.leave, list[set[int]]()
+
+    def noted(id: int) -> None:
+        if not roster.sequences[id].finished:
+            resident.append(set(roster.resident))
+            left.append(id)
+        leave(id)
+
+    monkeypatch.setattr(roster, "leave", noted)
+    # Equal lengths, so that every policy has all of them in its batch.
+    outputs = llm.generate(["a", "h", "o"], WANTED)
+    assert [output.outputs[0].text for output in outputs] == ["bcdefg", "ijklmn", "pqrstu"]
+    assert left
+    assert left == [max(holding) for holding in resident]
+    assert 0 not in left
+
+
+@pytest.mark.kills("cached-once/own-rows")
+def test_rows_that_come_back_after_a_shortage_are_no_prefix_hit_of_the_prompt(kind: dict[str, Any]) -> None:
+    """vllm#16832: usage numbers are those of a run without pressure. The own rows are found again, and say nothing."""
+    prompts, wanted = ["a" * 40, "h" * 40], SamplingParams(temperature=0, max_tokens=6)
+    llm, model = alphabet(**kind)
+    fail_on_call(model, 4, MemoryError)
+    outputs = llm.generate(prompts, wanted)
+    assert [(o.outputs[0].text, o.num_cached_tokens) for o in outputs] == [("bcdefg", 0), ("ijklmn", 0)]
+    assert llm.stats()["engaged"]["prefix-hit"] >= 1
+
+
 def test_a_lack_of_memory_for_one_alone_is_its_own_error(kind: dict[str, Any]) -> None:
     """Once, and the prefix cache gives way; a second time at the same point, and the request ends."""
     llm, model = alphabet(**kind)
