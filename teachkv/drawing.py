@@ -83,6 +83,10 @@ def note_prompt_logprobs(sequence: Sequence, logits: Array, want: Wanted) -> Non
     known = request.prompt_logprobs = request.prompt_logprobs or [None]
     for index in range(want.count):
         at, row = want.position + index + 1, logits[want.first + index]
+        # guard[said-once]: a prompt that is computed again after a shortage has reported these positions already
+        # mutant[said-once/again]:
+        #   - if at != len(known) or at >= sequence.prompt_len:
+        #   + if at >= sequence.prompt_len:
         if at != len(known) or at >= sequence.prompt_len:
             continue
         if not np.isfinite(row).all():

@@ -33,6 +33,10 @@ class Reuse:
         #   + if False:
         if sequence.wants_prompt_logprobs:
             return False
+        # guard[dynamic-own-length]: rows turned by one prompt's own length are wrong for a prompt of any other
+        # mutant[dynamic-own-length/shared]:
+        #   - return self.limit is None or sequence.prompt_len <= self.limit
+        #   + return True
         return self.limit is None or sequence.prompt_len <= self.limit
 
     def look_up(self, sequences: Mapping[int, Sequence]) -> None:

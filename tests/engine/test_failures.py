@@ -74,6 +74,17 @@ def test_rows_that_come_back_after_a_shortage_are_no_prefix_hit_of_the_prompt(ki
     assert llm.stats()["engaged"]["prefix-hit"] >= 1
 
 
+@pytest.mark.kills("said-once/again")
+@pytest.mark.parametrize("call", [2, 3, 4, 5])
+def test_a_prompt_computed_again_reports_each_position_once(kind: dict[str, Any], call: int) -> None:
+    prompts, wanted = ["abcde", "h" * 40], SamplingParams(temperature=0, max_tokens=6, prompt_logprobs=2)
+    calm = [o.prompt_logprobs for o in alphabet(**kind)[0].generate(prompts, wanted)]
+    llm, model = alphabet(**kind)
+    fail_on_call(model, call, MemoryError)
+    assert [o.prompt_logprobs for o in llm.generate(prompts, wanted)] == calm
+    assert [len(entries or ()) for entries in calm] == [5, 40]
+
+
 def test_a_lack_of_memory_for_one_alone_is_its_own_error(kind: dict[str, Any]) -> None:
     """Once, and the prefix cache gives way; a second time at the same point, and the request ends."""
     llm, model = alphabet(**kind)
