@@ -63,7 +63,10 @@ class Engine:
             progress += self.roster.give_way()
         events = self.cache.take_events() + (self.reuse.take_events() if self.reuse is not None else [])
         record = record_of(work, progress, events, self.scheduler.counts()[2], began)
-        self.observer.see(record, None if self.reuse is None else self.reuse.hit_rate())
+        hit_rate = None if self.reuse is None else self.reuse.hit_rate()
+        self.observer.see(record, hit_rate)
+        if not self.roster.sequences:
+            self.observer.log.flush(hit_rate)  # a short run shows its line too
         return progress
 
     def work_of(self, plan: Plan) -> Work:

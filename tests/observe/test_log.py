@@ -72,3 +72,12 @@ def test_a_record_reads_as_a_line(part: str) -> None:
         record(rows=(RowRecord(7, "decode", 1, 2, 9, 1),), tokens=(TokenRecord(7, 42, "stop"),), events=("align",))
     )
     assert part in line
+
+
+def test_an_engine_that_drains_says_how_it_ran() -> None:
+    from teachkv import LLM, SamplingParams
+
+    lines: list[str] = []
+    with LLM("tiny", log=lines.append) as llm:
+        llm.generate(["one", "two"], SamplingParams(max_tokens=3))
+    assert [line for line in lines if line.startswith("2 running, 0 waiting, 0 resident; prefill ")]
