@@ -96,7 +96,8 @@ def run_lesson(source: str) -> list[object]:
     lesson.red_run = lambda *_: ""  # type: ignore[assignment]
     lesson.card = lambda *_: None
     text = Path(source).read_text(encoding="utf-8")
-    cells = [cell for cell in re.split(r"^# %%(?: tags=.*)?", text, flags=re.MULTILINE)[1:] if not cell.startswith(" [markdown]")]
+    pieces = re.split(r"^# %%(?: tags=.*)?", text, flags=re.MULTILINE)[1:]
+    cells = [cell for cell in pieces if not cell.startswith(" [markdown]")]
     names: dict[str, object] = {"__name__": "lesson"}
     for number, cell in enumerate(cells):
         code, name = cell.partition("\n")[2], f"<cell {number}>"
