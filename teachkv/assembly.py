@@ -15,6 +15,7 @@ from teachkv.engine import Engine
 from teachkv.errors import OptionError
 from teachkv.finish import Limits
 from teachkv.kv import BatchCache
+from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.options import EngineOptions
 from teachkv.parts import build_cache, build_model, build_ops, build_scheduler, choose_dtype, context
@@ -97,13 +98,13 @@ def assemble(
     weights = loaded.weights.placed(ops.xp, dtype)
     engine = Engine(build_model(config, weights, ops, options), roster, observer, options.speculative_tokens)
     seed = options.seed if options.seed is not None else secrets.randbits(63)
-    assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits))
+    assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine.model))
     if log is not None:
         log(assembly.path + f"; seed {seed}")
     return assembly
 
 
-def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limits) -> str:
+def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limits, model: Model) -> str:
     """Which code will run, so that "did nothing" can be told from "was not on the path"."""
     by_telling: dict[str, list[str]] = {}
     for op, telling in ops.tellings.items():
@@ -114,7 +115,8 @@ def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limit
     return (
         f"path: policy {options.policy}, batch cache {options.effective_batch_cache()} (strip {options.strip}, "
         f"windows {options.window_cache}, {ragged}), backend {ops.backend} ({tellings}), "
-        f"context {limits.max_model_len}, prefix cache {'on' if options.enable_prefix_caching else 'off'}, "
+        f"decode steps {model.decode_path}, context {limits.max_model_len}, "
+        f"prefix cache {'on' if options.enable_prefix_caching else 'off'}, "
         f"speculation {options.speculative_tokens or 'off'}{notes}"
     )
 

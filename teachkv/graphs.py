@@ -75,6 +75,8 @@ class GraphedModel(Model):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model.config, model.weights, model.ops)
+        self.inner = model
+        self.decode_path = f"{model.decode_path}, as CUDA graphs"
         self.recorded: dict[tuple[int, ...], Recorded] = {}
         self.replays = 0
 
@@ -91,6 +93,12 @@ class GraphedModel(Model):
         recorded.graph.launch()
         self.replays += 1
         return recorded.logits[: len(tokens)]
+
+    def compute(
+        self, tokens: Array, cos: Array, sin: Array, parts: Sequence[Placed], logits_at: Array | slice
+    ) -> Array:
+        """The pass of the model that was given, plain or fused."""
+        return self.inner.compute(tokens, cos, sin, parts, logits_at)
 
     def takes(self, parts: Sequence[Part], logits_at: IntArray) -> bool:
         """One part of one-token rows, all layers of one geometry, one row of logits per token."""

@@ -22,6 +22,8 @@ from teachkv.weights import LayerWeights, ModelWeights
 class Model:
     """Weights and operations of one model; it holds no state between calls."""
 
+    decode_path = "plain"  # how decode steps run, for the path line
+
     def __init__(self, config: ModelConfig, weights: ModelWeights, ops: Ops) -> None:
         self.config, self.weights, self.ops = config, weights, ops
         self.rope = Rope(config.rope)

@@ -49,8 +49,12 @@ def build_ops(config: ModelConfig, loaded: LoadedModel, options: EngineOptions) 
 
 
 def build_model(config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions) -> Model:
-    """On a GPU decode steps are replayed as CUDA graphs, unless that is switched off."""
+    """On a GPU decode steps run in fused kernels and are replayed as CUDA graphs, unless that is switched off."""
     model = Model(config, weights, ops)
+    if options.fused_decode and ops.tellings.get("linear") == "raw":
+        from teachkv.fused import fused
+
+        model = fused(model)
     if not options.cuda_graphs or ops.xp is np:
         return model
     from teachkv.graphs import GraphedModel

@@ -24,10 +24,14 @@ from teachkv.checkpoint.byte_tokenizer import byte_tokenizer_files
 from teachkv.checkpoint.shapes import SHAPES
 from teachkv.checkpoint.text_files import MemoryFiles
 from teachkv.config import ModelConfig
+from teachkv.fused import FusedModel, fused
+from teachkv.graphs import CLASSES, GraphedModel
+from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.serving import Serving
 from tests.toys import FAMILIES, write_tiny
 
+ROOF = 4400  # GB/s that one H200 reads, measured
 TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
 
 
@@ -84,24 +88,64 @@ def alone_and_together(llm: LLM, found: list[dict[str, Any]], count: int) -> Non
     print(found[-1], flush=True)
 
 
-def graphs_and_eager(found: list[dict[str, Any]]) -> None:
-    """Decode steps replayed and launched one by one: tokens and log-probs bit for bit."""
+def decoders(llm: LLM) -> dict[str, Model]:
+    """The model of this engine in four ways to run a decode step."""
+    given = llm._alive().engine.model
+    plain = Model(given.config, given.weights, given.ops)
+    joined = fused(plain)
+    assert isinstance(joined, FusedModel), "this model has no fused decode steps"
+    return {"fused": GraphedModel(joined), "plain": GraphedModel(plain), "fused eager": joined, "plain eager": plain}
+
+
+def four_ways(found: list[dict[str, Any]]) -> None:
+    """Fused or not, replayed or launched one by one: tokens and log-probs bit for bit, few rows and many."""
     rng = np.random.default_rng(4)
-    prompts = [rng.integers(300, 100_000, n).tolist() for n in (5, 70, 300, 33, 256)]
-    wanted = SamplingParams(max_tokens=24, temperature=0, ignore_eos=True, logprobs=2)
-    outs = []
-    for graphs in (True, False):
-        with shaped("qwen2.5-0.5b", layers=6, backend="raw", cuda_graphs=graphs, max_model_len=1024) as llm:
-            outs.append([(o.outputs[0].token_ids, o.outputs[0].logprobs) for o in llm.generate(prompts, wanted)])
-            replays = getattr(llm._alive().engine.model, "replays", 0)
-            if graphs:
-                assert replays > 0, "no step was replayed"
-    found.append({"check": "graph = eager", "different": sum(a != b for a, b in zip(*outs, strict=True))})
-    print(found[-1], flush=True)
+    wanted = SamplingParams(max_tokens=10, temperature=0, ignore_eos=True, logprobs=2)
+    with shaped("qwen2.5-0.5b", layers=6, backend="raw", max_model_len=1024, enable_prefix_caching=False) as llm:
+        ways = decoders(llm)
+        for count in (1, 5, 12, 20, 40):
+            lengths = [5, 70, 300, 33, 256, *rng.integers(2, 600, 40).tolist()][:count]
+            prompts = [rng.integers(300, 100_000, n).tolist() for n in lengths]
+            outs = {}
+            for name, model in ways.items():
+                llm._alive().engine.model = model
+                outs[name] = [(o.outputs[0].token_ids, o.outputs[0].logprobs) for o in llm.generate(prompts, wanted)]
+            different = sum(len({repr(out[i]) for out in outs.values()}) > 1 for i in range(count))
+            replays = [model.replays for model in ways.values() if isinstance(model, GraphedModel)]
+            assert all(replays), "no step was replayed"
+            distinct = len({repr(facts) for facts in outs["fused"]})
+            row = {"check": "fused = plain = graph = eager", "requests": count, "different": different}
+            found.append(row | {"distinct": distinct})
+            print(found[-1], flush=True)
 
 
-def speed(llm: LLM, found: list[dict[str, Any]], batch: int, spread: bool) -> None:
-    """64 tokens out, prompts of 275 or 16..534; median step time of the pure decode steps."""
+def replay_ms(model: Model, batch: int) -> float:
+    """Milliseconds of the GPU for one replay of the graph that this batch takes: the best of 20."""
+    import cupy
+
+    assert isinstance(model, GraphedModel)
+    graph = next(r.graph for key, r in model.recorded.items() if key[0] == min(c for c in CLASSES if c >= batch))
+    stream, found = cupy.cuda.Stream(non_blocking=True), []
+    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+    for _ in range(20):
+        begin.record(stream)
+        graph.launch(stream)
+        end.record(stream)
+        end.synchronize()
+        found.append(float(cupy.cuda.get_elapsed_time(begin, end)))
+    return min(found)
+
+
+def bytes_read(model: Model, lengths: Any) -> int:
+    """Of a decode step: every weight once (of an untied embedding nothing), K and V of every live position."""
+    config, weights = model.config, model.weights
+    read = weights.nbytes - (0 if weights.tied else int(weights.embed.nbytes))
+    position = 2 * config.num_layers * config.num_kv_heads * config.head_dim * weights.embed.dtype.itemsize
+    return int(read + position * sum(lengths))
+
+
+def speed(llm: LLM, found: list[dict[str, Any]], name: str, batch: int, spread: bool) -> None:
+    """64 tokens out, prompts of 275 or 16..534: the median pure decode step, and the replay of its graph at the end."""
     lengths = np.linspace(16, 534, batch).astype(int) if spread else np.full(batch, 275)
     rng = np.random.default_rng(2)
     prompts = [rng.integers(300, 100_000, int(n)).tolist() for n in lengths]
@@ -113,20 +157,26 @@ def speed(llm: LLM, found: list[dict[str, Any]], batch: int, spread: bool) -> No
         outputs = llm.generate(prompts, wanted)
         seconds = time.perf_counter() - began
     records = [r for r in llm.trace.records if r.prefill_tokens == 0 and r.running == batch]
-    steps = sorted(r.seconds for r in records)
-    forwards = sorted(r.forward_seconds for r in records)
+    assert records
     assert all(len(o.outputs[0].token_ids) == 64 for o in outputs)
-    found.append(
-        {
-            "check": "speed",
-            "batch": batch,
-            "prompts": "16..534" if spread else "275",
-            "tok_per_s": batch * 64 / seconds,
-            "decode_step_ms": 1e3 * steps[len(steps) // 2] if steps else None,
-            "host_forward_ms": 1e3 * forwards[len(forwards) // 2] if forwards else None,
-        }
-    )
+    step = 1e3 * float(np.median([r.seconds for r in records]))
+    replay = replay_ms(serving.engine.model, batch)
+    rate = bytes_read(serving.engine.model, lengths + 64) / replay / 1e6
+    row = {"check": "speed", "decode": name, "batch": batch, "prompts": "16..534" if spread else "275"}
+    row |= {"tok_per_s": round(batch * 64 / seconds), "decode_step_ms": round(step, 3), "replay_ms": round(replay, 3)}
+    found.append(row | {"replay_GB_per_s": round(rate), "of_4.4_TB_per_s": round(rate / ROOF, 3)})
     print(found[-1], flush=True)
+
+
+def speeds(found: list[dict[str, Any]], quick: bool) -> None:
+    """Every cell with fused and with plain decode steps, on one engine."""
+    with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, enable_prefix_caching=False) as llm:
+        alone_and_together(llm, found, 4 if quick else 24)
+        for name, model in list(decoders(llm).items())[:2]:
+            llm._alive().engine.model = model
+            for batch in (1, 8) if quick else (1, 8, 32, 128):
+                for spread in (False, True) if batch > 1 else (False,):
+                    speed(llm, found, name, batch, spread)
 
 
 def load_into(peer: Any, loaded: LoadedModel) -> None:
@@ -185,16 +235,12 @@ def main() -> int:
     def save() -> None:
         (args.out / "engine.json").write_text(json.dumps(record, indent=1) + "\n")
 
-    families(found)
-    graphs_and_eager(found)
+    four_ways(found)
     save()
-    with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, enable_prefix_caching=False) as llm:
-        alone_and_together(llm, found, 4 if args.quick else 24)
-        save()
-        for batch in (1, 8) if args.quick else (1, 8, 32, 128):
-            for spread in (False, True) if batch > 1 else (False,):
-                speed(llm, found, batch, spread)
-                save()
+    speeds(found, args.quick)
+    save()
+    families(found)
+    save()
     if not args.skip_transformers:
         against_transformers(found)
     save()

@@ -26,6 +26,7 @@ extern "C" __global__ void __launch_bounds__(32) attention_decode_ragged_simple(
 #endif
 #if TKV_PATH == 1
 #include "common/attention_block.cuh"
+#include "common/chain.cuh"
 
 constexpr int kPitch = TKV_D + 4;   // floats per M row of a piece: its acc, then m and l
 constexpr int kPerBlock = TKV_SEGMENTS;  // segments a block takes: 2, or 1 where shared memory is short
@@ -117,9 +118,10 @@ __device__ __forceinline__ void merge_row(
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, TKV_BLOCKS) attention_decode_ragged(
-    global_ptr<const Elem> q, global_ptr<const Elem> k_cache, global_ptr<const Elem> v_cache, global_ptr<Elem> out, global_ptr<float> pieces,
-    global_ptr<unsigned> counters, global_ptr<const int> cu_seqlens, global_ptr<const int> row, global_ptr<const int> end,
+    aliased_ptr<const Elem> q, aliased_ptr<const Elem> k_cache, aliased_ptr<const Elem> v_cache, aliased_ptr<Elem> out, aliased_ptr<float> pieces,
+    aliased_ptr<unsigned> counters, global_ptr<const int> cu_seqlens, global_ptr<const int> row, global_ptr<const int> end,
     global_ptr<const int> lead_pad, int B, int H, int G, offset_t C, int window, float scale, offset_t T) {
+    let_next_begin();
     SHARED_POOL(pool);
     auto held = pool.take<float>(kWarps * 16 * kPitch);
     auto values = pool.take<Elem>(kWarps * kBlock * kPitchV);
@@ -141,6 +143,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, TKV_BLOCKS) attention_dec
     const offset_t base = ((static_cast<offset_t>(mine.row) * G + group) * C + mine.lead_pad + block_first) * TKV_D;
     const Reach loaded = reach_in(all, block_first);
     const int mine_v = warp * kBlock * kPitchV;
+    // The newest column may still be on its way here; the others are brought nearer meanwhile.
+    for (int position = loaded.low + lane; position <= loaded.high; position += 32)
+        for (int d = 0; d < TKV_D; d += 64) prefetch_line(k_cache, base + position * TKV_D + d), prefetch_line(v_cache, base + position * TKV_D + d);
+    // q and the newest column are written by the kernel before this one, which may still run. The geometry is not: it came from the host.
+    wait_for_previous();
     request_rows<kPitchV>(values, mine_v, v_cache, base, loaded, lane, 32);
     async_commit();
     auto k_words = [&](int position, int d) {

@@ -69,8 +69,10 @@ class HostModule:
         self._text, self._defines = text, defines
         self._libraries: dict[str, ctypes.CDLL] = {}
 
-    def run(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> None:
-        """Run every block to its end. Raises HostError with the kernel's file and line where there is one."""
+    def run(
+        self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any], early: bool = False
+    ) -> None:
+        """Run every block to its end; kernels never overlap here. Raises HostError with the kernel's file and line."""
         variant = os.environ.get(VARIANT, "plain")
         if variant != "plain":
             message = run_child(build(self._text, entry, self._defines, variant), entry, grid, block, shared, arguments)

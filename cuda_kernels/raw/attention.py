@@ -169,7 +169,7 @@ def decode(call: Call, sizes: Sizes) -> Any:
     scalars = (*sizes.counts, call.window or 0, call.scale * LOG2_E, tokens)
     arguments = (call.q, call.k_cache, call.v_cache, out, pieces, counters, *call.geometry, *scalars)
     grid = (rows if tokens else 0, ceil_div(slots, segments), 1)
-    kernel(grid, (128 * segments, 1, 1), arguments, shared=decode_shared(sizes.head_dim, segments))
+    kernel(grid, (128 * segments, 1, 1), arguments, shared=decode_shared(sizes.head_dim, segments), early=True)
     return out
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from cuda_kernels.raw.early import launch_early
 from cuda_kernels.raw.loader import FLAGS, Size
 from cuda_kernels.raw.source import Source
 
@@ -25,7 +26,9 @@ class DeviceModule:
         self._functions: dict[str, Any] = {}
         self._allowed: dict[str, int] = {}
 
-    def run(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> None:
+    def run(
+        self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any], early: bool = False
+    ) -> None:
         """Launch on the current stream. Launch errors raise here; errors inside the kernel at the next synchronise."""
         function = self._functions.get(entry)
         if function is None:
@@ -38,4 +41,7 @@ class DeviceModule:
         if shared > self._allowed.get(entry, DEFAULT_SHARED):
             function.max_dynamic_shared_size_bytes = shared
             self._allowed[entry] = shared
-        function(grid, block, tuple(NULL if a is None else a for a in arguments), shared_mem=shared)
+        if early:
+            launch_early(function.kernel.ptr, grid, block, shared, arguments)
+        else:
+            function(grid, block, tuple(NULL if a is None else a for a in arguments), shared_mem=shared)

@@ -36,6 +36,7 @@ SHARED_LIMIT = {
     120: 99,
     121: 99,
 }  # KiB per block
+EARLY_ARCH = 90  # programmatic dependent launch
 FLAGS = ("-std=c++17",)  # never fast math: -inf and NaN carry meaning in softmax and sampling
 _SCALAR_TYPES = {"i": np.int32, "I": np.uint32, "q": np.int64, "f": np.float32}
 _ELEMENT_TYPES = {"float": "float32", "int": "int32", "unsigned": "uint32", "offset_t": "int64", "double": "float64"}
@@ -46,7 +47,9 @@ Built = dict[tuple[Any, ...], "Loaded"]
 class Backend(Protocol):
     """What runs a compiled kernel: cuda_kernels.raw.device or cuda_kernels.host."""
 
-    def run(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> None: ...
+    def run(
+        self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any], early: bool = False
+    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,15 @@ class Loaded:
     arch: int
     element: str
 
-    def __call__(self, grid: Size, block: Size, arguments: Sequence[Any], *, shared: int = 0) -> None:
+    def __call__(
+        self, grid: Size, block: Size, arguments: Sequence[Any], *, shared: int = 0, early: bool = False
+    ) -> None:
+        """early: the kernel has a wait_for_previous() (common/chain.cuh) and may begin before the last one's end."""
         check_shape(self.declared.name, grid, block, shared, self.arch)
         ready = bind(self.declared, arguments, self.element)
         if 0 in grid:
             return
-        self.backend.run(self.declared.name, grid, block, shared, ready)
+        self.backend.run(self.declared.name, grid, block, shared, ready, early and self.arch >= EARLY_ARCH)
 
 
 def check_shape(name: str, grid: Size, block: Size, shared: int, arch: int) -> None:

@@ -1,15 +1,8 @@
 // rope_and_append: q [T, H, D] rotated IN PLACE; rotated k and plain v [T, G, D] written to caches [R, G, C, D] at (row, column).
 // cos, sin [T, D/2] float32. Row -1 is padding: its q is rotated, nothing is written.
 // One block per token; a thread takes pairs (i, i + D/2) of q and k heads, then elements of v.
-// Source: Su et al. 2021, RoFormer, with dimensions i and i + D/2 as a pair.
 // registers: spills 0
-#include "common/element.cuh"
-
-struct Pair {
-    float low, high;
-};
-
-__device__ __forceinline__ Pair turn(Pair x, float c, float s) { return {x.low * c - x.high * s, x.high * c + x.low * s}; }
+#include "common/rope.cuh"
 
 extern "C" __global__ void rope_and_append(
     global_ptr<Elem> q, global_ptr<const Elem> k, global_ptr<const Elem> v, global_ptr<const float> cos, global_ptr<const float> sin,

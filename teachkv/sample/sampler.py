@@ -67,15 +67,20 @@ def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> 
 
 
 def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...]:
-    """temperature, top_k, top_p, min_p, uniform, each [B], on the device."""
-    params = [state.params for state in states]
-    return (
-        ops.xp.asarray([p.temperature for p in params], dtype=np.float32),
-        ops.xp.asarray([max(p.top_k, 0) for p in params], dtype=np.int32),
-        ops.xp.asarray([p.top_p for p in params], dtype=np.float32),
-        ops.xp.asarray([p.min_p for p in params], dtype=np.float32),
-        ops.xp.asarray(random_numbers(states)),
-    )
+    """temperature, top_k, top_p, min_p, uniform, each [B], on the device; they travel as one array of 32-bit words."""
+    count, params = len(states), [state.params for state in states]
+    words = np.zeros(6 * count, np.float32)
+    if not all(p.greedy for p in params):
+        words[: 2 * count].view(np.float64)[:] = random_numbers(states)
+    for place, values in enumerate(
+        ([p.temperature for p in params], [p.top_p for p in params], [p.min_p for p in params])
+    ):
+        words[(2 + place) * count : (3 + place) * count] = values
+    words[5 * count :].view(np.int32)[:] = [max(p.top_k, 0) for p in params]
+    there = ops.xp.asarray(words)
+    uniform = there[: 2 * count].view(np.float64)
+    temperature, top_p, min_p, top_k = (there[i * count : (i + 1) * count] for i in range(2, 6))
+    return temperature, top_k.view(np.int32), top_p, min_p, uniform
 
 
 def _finish(ops: SamplingOps, state: SampleState, token: int, raw: Any, processed: Any) -> Draw:

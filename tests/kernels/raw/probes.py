@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from cuda_kernels.fused import launch
 from cuda_kernels.registry import get
 from tests.kernels.raw.cases import Ragged, assert_close, bits, draw, ragged, rng
 
@@ -160,6 +161,35 @@ def race_linear() -> None:
         get("linear", "raw")(draw(source, "float16", 2, 256), draw(source, "float16", 8, 256))
 
 
+def joined_gate_up() -> None:
+    source = rng()
+    x, norm, gate, up = (draw(source, "float16", *shape) for shape in ((2, 64), (64,), (8, 64), (8, 64)))
+    h, linear = get("rms_norm", "raw")(x, norm, 1e-6), get("linear", "raw")
+    plain = linear(h, up, gate=linear(h, gate))
+    assert (bits(launch.gate_up(x, norm, gate, up, None, None, 1e-6)) == bits(plain)).all()
+
+
+def joined_padding() -> None:
+    source = rng()
+    x, norm, w = draw(source, "float16", 2, 64), draw(source, "float16", 64), draw(source, "float16", 16, 64)
+    cos, sin = np.ones((2, 8), np.float32), np.zeros((2, 8), np.float32)
+    caches = [np.full((2, 1, 3, 16), 7, np.float16) for _ in range(2)]
+    row, column = np.asarray([-1, 1], np.int32), np.asarray([0, 2], np.int32)
+    given = launch.QKV(norm, w, w, w, None, None, None)
+    launch.qkv(x, given, cos, sin, (caches[0], caches[1]), row, column, 1e-6)
+    for cache in caches:
+        assert (cache[0] == 7).all()
+        assert (cache[1, 0, :2] == 7).all()
+        assert (cache[1, 0, 2] != 7).any()
+
+
+def race_joined() -> None:
+    source = rng()
+    x, norm, gate, up = (draw(source, "float16", *shape) for shape in ((2, 64), (64,), (8, 64), (8, 64)))
+    with variant("thread"):
+        launch.gate_up(x, norm, gate, up, None, None, 1e-6)
+
+
 KILLS: dict[str, Callable[[], None]] = {
     "dead-prefix/off-by-one": simple_attention,
     "dead-prefix/removed": simple_attention,
@@ -180,6 +210,8 @@ KILLS: dict[str, Callable[[], None]] = {
     "shift-order/always-forward": shift_right,
     "topk-ties/all": sample_ties,
     "finite-logits-raw/removed": sample_not_finite,
+    "gate-rounded/kept-wide": joined_gate_up,
+    "append-range-fused/writes-padding": joined_padding,
 }
 RACES: dict[str, Callable[[], None]] = {
     "sync-align/removed": race_align,
@@ -187,4 +219,7 @@ RACES: dict[str, Callable[[], None]] = {
     "sync-fold/removed": race_decode,
     "sync-stage/removed": race_prefill,
     "sync-chunks/removed": race_linear,
+    "sync-scale/removed": race_joined,
+    "sync-normed/removed": race_joined,
+    "sync-reuse/removed": race_joined,
 }

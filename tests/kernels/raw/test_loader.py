@@ -66,7 +66,7 @@ def test_batch_lies_on_the_long_axis_of_every_attention_launch(monkeypatch: pyte
     seen: list[tuple[int, int, int]] = []
 
     class Fake:
-        def __call__(self, grid: Any, block: Any, arguments: Any, *, shared: int = 0) -> None:
+        def __call__(self, grid: Any, block: Any, arguments: Any, *, shared: int = 0, early: bool = False) -> None:
             loader.check_shape("fake", grid, block, shared, 90)
             seen.append(grid)
 
