@@ -74,6 +74,7 @@ CHANGED: dict[str, Any] = {
     "seed": 5,
     "dtype": "float32",
     "cuda_graphs": False,
+    "fused_decode": False,
     "poison": True,
 }
 
