@@ -58,6 +58,7 @@ def merge(report: dict[str, Any]) -> None:
         if result["automatic"] or result["id"] not in registry.mutants:
             continue
         kept = {key: result[key] for key in ("verdict", "lane", "killer", "text", "reached_by", "explanation", "tests")}
+        kept["text"] = kept["text"].replace(f"{ROOT}/", "")  # the page speaks of the project, not of a machine
         runs[result["id"]] = {**kept, "of": digest(registry.mutants[result["id"]])}
     known = {name: runs[name] for name in sorted(runs) if name in registry.mutants}
     RED.parent.mkdir(parents=True, exist_ok=True)
