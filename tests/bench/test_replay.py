@@ -17,7 +17,7 @@ EXPECTED = {
 
 
 def trap_param(trap: Trap) -> Any:
-    """Real timings decide one of them: a busy machine can make its small delta a large one, so it is not in the gate."""
+    """Real timings decide one of them; a busy machine can make its small delta a large one: not in the gate."""
     marks = [pytest.mark.slow] if trap.name == "a small delta from a ladder" else []
     return pytest.param(trap, marks=marks, id=trap.name)
 
