@@ -1,7 +1,7 @@
 """Code lines per file, without blank lines, comments and docstrings; the README states the total and this checks it.
 
 python tools/size_report.py                     print the table
-python tools/size_report.py --check README.md   ... and compare the README's total, rounded to hundreds
+python tools/size_report.py --check README.md   ... and compare the README's total, to 2 %
 python tools/size_report.py --write README.md   ... and correct it
 """
 
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
         options.write.write_text(STATED.sub(f"**{rounded:,} lines of code**", text), encoding="utf-8")
     if options.check:
         stated = stated_total(options.check.read_text(encoding="utf-8"))
-        if stated != rounded:
+        if stated is None or abs(stated - total) > 0.02 * total:  # a word in a README need not move with every commit
             print(
                 f"size report: {options.check} states {stated}, counted {rounded}; "
                 f"run: python tools/size_report.py --write {options.check}",
