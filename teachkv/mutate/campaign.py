@@ -57,7 +57,7 @@ class Campaign:
         self.mutant_seconds = 0.0
         self._live = LiveFunctions(file.path for file in registry.files)
         self._ran = ran
-        launcher = Launcher(session, ReachTracer(self.spans))
+        launcher = Launcher(session, ReachTracer(self.spans), lane)
         self.spawns_because = launcher.why
         self.plans: dict[str, Plan | SyntaxError] = {mutant.id: self._plan(mutant) for mutant in mutants}
         self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teachkv.mutate.place import Span
+from teachkv.mutate.standins import is_kernel
 from teachkv.mutate.swap import Plan
 from teachkv.mutate.task import KILL, Task
 
@@ -42,6 +43,8 @@ def plant(span: Span) -> str | None:
     """The file's text with the canary in the function around the span; None at module or class level."""
     path: Path = span.path
     text = path.read_text(encoding="utf-8")
+    if is_kernel(path):
+        return text + "\n#error canary\n"
     inside = [
         node
         for node in ast.walk(ast.parse(text))

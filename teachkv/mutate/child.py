@@ -18,6 +18,7 @@ from teachkv.mutate.observe import Observer
 from teachkv.mutate.overlay import OverlayFinder
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.settings import read_settings
+from teachkv.mutate.standins import Opened, write_stand_ins
 from teachkv.mutate.swap import Plan, apply_swaps
 from teachkv.mutate.task import Answer, Task, send
 
@@ -60,6 +61,7 @@ class Runner:
                     outcome.seen = self._tracer.take()
                 else:
                     outcome.reached = tuple(sorted(self._tracer.take()))
+                    outcome.shared = tuple(sorted({*outcome.shared, *self._tracer.read}))
         return outcome
 
     def _restore(self, environment: dict[str, str]) -> None:
@@ -82,24 +84,29 @@ def run_forked(
         os.setsid()
         tie()
         isolate.redirect(Path(f"{folder}.log"))
-        isolate.limit(task.budget)
+        isolate.limit(task.budget, task.memory)
         isolate.quieten(session.config, folder)
         isolate.seed()
-        send(pipe, answer_for(session, task, tracer))
+        send(pipe, answer_for(session, task, tracer, folder))
     except BaseException:
         traceback.print_exc(file=sys.__stderr__)
         os._exit(70)
     os._exit(0)
 
 
-def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None) -> Answer:
+def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None, folder: Path) -> Answer:
     """Applies the task's plan (or, as a control, the same code once more) and runs its tests."""
     plan: Plan | None = task.plan
     overlay = None
     applied = True
+    opened = Opened([])
     if plan is not None:
         swaps = plan.undo if task.noop else plan.swaps
         applied = apply_swaps(swaps) > 0
+        settings = read_settings(session.config.rootpath)
+        environment, written = write_stand_ins(plan.originals if task.noop else plan.texts, folder, settings)
+        os.environ.update(environment)
+        opened = Opened(written)
         if plan.late:
             overlay = OverlayFinder({} if task.noop else plan.late)
             overlay.install()
@@ -109,4 +116,9 @@ def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None) 
     tests = Runner(session, watcher).run(task)
     if overlay is not None:
         applied = applied or task.noop or bool(overlay.served)
+    # guard[kernel-served]: a loader that does not know the variable would run the real kernel and call it a survivor
+    # mutant[kernel-served/not-asked]:
+    #   - applied = applied or bool(opened.seen)
+    #   + applied = applied or plan is not None
+    applied = applied or bool(opened.seen)
     return Answer(task.id, task.nonce, applied=applied, tests=tests)

@@ -39,12 +39,15 @@ def redirect(log: Path) -> None:
     os.close(source)
 
 
-def limit(seconds: float) -> None:
-    """Limits on CPU time, memory and file size. The CPU limit is a second net below the parent's clock."""
+def limit(seconds: float, memory: bool = True) -> None:
+    """Limits on CPU time, memory and file size. The CPU limit is a second net below the parent's clock.
+
+    Without `memory`, address space is free: sanitizers reserve terabytes of it.
+    """
     cpu = int(seconds) + 2
     _lower(resource.RLIMIT_CPU, cpu)
     _lower(resource.RLIMIT_FSIZE, FILE_SIZE)
-    if sys.platform.startswith("linux"):
+    if memory and sys.platform.startswith("linux"):
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY)
 

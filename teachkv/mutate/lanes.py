@@ -1,8 +1,10 @@
-"""Other lanes: the same pytest once more, in an environment in which compiled kernels are plain Python."""
+"""What the lanes need, and the two that are the same pytest once more, where compiled kernels are plain Python."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,8 +14,11 @@ import pytest
 from teachkv.mutate import restart
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.report import Report, read_report
+from teachkv.mutate.settings import Settings
 
 VARIABLE = "TEACHKV_MUTATE_LANE"
+KERNEL_LANES = ("host", "tsan", "gpu")  # kernel text in children of this process; gpu: never by fork
+COMPILERS = ("g++", "clang++", "c++")
 ENVIRONMENTS = {"numba-nojit": {"NUMBA_DISABLE_JIT": "1"}, "numba-sim": {"NUMBA_ENABLE_CUDASIM": "1"}}
 
 
@@ -22,10 +27,21 @@ def current_lane() -> str:
     return os.environ.get(VARIABLE, "python")
 
 
+def check_tools(lane: str, settings: Settings) -> None:
+    """Raises MutateError, in one line, where a lane lacks what it needs."""
+    named = os.environ.get("CXX", "")
+    found = any(map(shutil.which, (*filter(None, [named]), *COMPILERS))) or importlib.util.find_spec("ziglang")
+    if lane in ("host", "tsan") and not found:
+        raise MutateError(f"--mutate-lane={lane}: needs a C++ compiler; install g++ or pip install ziglang")
+    if lane in KERNEL_LANES and not settings.kernel_override:
+        text = "set [tool.teachkv-mutate] kernel_override to the variable that the kernel loader reads"
+        raise MutateError(f"--mutate-lane={lane}: {text}")
+    if lane == "gpu" and importlib.util.find_spec("cupy") is None:
+        raise MutateError("--mutate-lane=gpu: needs a device and CuPy; pip install 'teachkv[cuda12]'")
+
+
 def run_lane(config: pytest.Config, lane: str) -> Report:
     """Runs one lane in a process of its own and reads its report."""
-    if lane not in ENVIRONMENTS:
-        raise MutateError(f"--mutate-lane={lane}: the lane needs raw kernels, and this version cannot run them yet")
     with tempfile.TemporaryDirectory(prefix="mutate-lane-") as name:
         spec, report = Path(name) / "spec.json", Path(name) / "report.json"
         restart.write_spec(spec, {})

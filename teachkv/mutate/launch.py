@@ -17,19 +17,23 @@ from teachkv.mutate.child import answer_for, run_forked
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.options import without_exercises
 from teachkv.mutate.reach import ReachTracer
+from teachkv.mutate.settings import read_settings
+from teachkv.mutate.standins import Opened, is_kernel, write_stand_ins
 from teachkv.mutate.task import Task, send
 
 # The driver: without it libcudart, which Numba loads even for its simulator, has nothing that a fork could break.
+UNLIMITED = ("host", "tsan", "gpu")  # sanitizers and device runtimes reserve far more addresses than memory
 GPU_LIBRARIES = ("libcuda.so",)
 
 
 class Launcher:
     """Called by the pool with a task, the writing end of its pipe and its folder; returns the child's pid."""
 
-    def __init__(self, session: pytest.Session, tracer: ReachTracer) -> None:
-        self._session, self._tracer = session, tracer
+    def __init__(self, session: pytest.Session, tracer: ReachTracer, lane: str) -> None:
+        self._session, self._tracer, self._lane = session, tracer, lane
         self._tie = isolate.death_signal()
-        self.forks, self.why = fork_or_spawn(session.config.option.mutate_isolation)
+        wanted = "spawn" if lane == "gpu" else session.config.option.mutate_isolation
+        self.forks, self.why = fork_or_spawn(wanted)
         if "numpy" in sys.modules:
             importlib.import_module("numpy.random")  # once here rather than in every child
         # What is alive now is never garbage in a child: a collection there must not touch (and so copy) its pages.
@@ -37,6 +41,7 @@ class Launcher:
         gc.freeze()
 
     def __call__(self, task: Task, pipe: int, folder: Path) -> int:
+        task.memory = self._lane not in UNLIMITED
         if task.cold or not self.forks:
             return self._spawn(task, pipe, folder)
         pid = os.fork()
@@ -48,9 +53,12 @@ class Launcher:
         """pytest in a fresh interpreter, on the same command line with the tests by name."""
         texts = {} if task.plan is None else task.plan.originals if task.noop else task.plan.texts
         folder.mkdir()
-        more = {"pipe": pipe, "tmp": str(folder / "tmp"), "task": {**task.__dict__, "plan": None}}
+        settings = read_settings(self._session.config.rootpath)
+        stand_ins, written = write_stand_ins(texts, folder / "kernels", settings)
+        texts = {path: text for path, text in texts.items() if not is_kernel(path)}
+        more = {"pipe": pipe, "tmp": str(folder / "tmp"), "task": {**task.__dict__, "plan": None}, "kernels": written}
         restart.write_spec(folder / "spec.json", texts, **more)
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba")}
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba"), **stand_ins}
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -100,10 +108,11 @@ def serve(session: pytest.Session, tracer: ReachTracer, spec: dict[str, Any], fi
     known = {item.nodeid for item in session.items}
     if not known.issuperset(task.nodeids):
         return
-    isolate.limit(task.budget)
+    isolate.limit(task.budget, task.memory)
     isolate.quieten(session.config, Path(spec["tmp"]))
     isolate.seed()
-    answer = answer_for(session, task, tracer)
-    answer.applied = bool(finder.served) or not spec["texts"]
+    opened = Opened(spec["kernels"])
+    answer = answer_for(session, task, tracer, Path(spec["tmp"]))
+    answer.applied = bool(finder.served or opened.seen) or not (spec["texts"] or spec["kernels"])
     send(spec["pipe"], answer)
     os._exit(0)

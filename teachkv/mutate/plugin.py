@@ -105,9 +105,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         settle_hypothesis(session.items)
     if "task" in spec:
         registry = registry_of(config)
-        # Kernels in C++ run in no traced function, and are no Python to compile.
-        python = [mutant for mutant in registry.mutants.values() if mutant.path.suffix == ".py"]
-        spans = {mutant.id: registry.span(mutant) for mutant in python}
+        spans = {mutant.id: registry.span(mutant) for mutant in registry.mutants.values()}
         serve(session, ReachTracer(spans), spec, restart.overlay_module().FINDER)
         return None
     with usage_errors():
@@ -161,7 +159,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """The report, before pytest's own closing line, which counts the verdicts."""
     run = config.stash.get(RUN, None)
-    if run is None or (run.campaign is None and not run.others and not run.nothing):
+    if run is None or (not run.campaigns and not run.others and not run.nothing):
         return
     report = run.report(config.option.mutate_strict)
     terminalreporter.section("mutants")

@@ -10,6 +10,7 @@ from typing import Any
 
 from teachkv.mutate.codetree import compile_source, is_function, nested
 from teachkv.mutate.place import Span
+from teachkv.mutate.standins import Opened, is_kernel
 from teachkv.mutate.swap import real_path
 
 IMPORT = "import:"
@@ -19,20 +20,28 @@ class ReachTracer:
     """Collects in `hit` the ids of the spans whose lines run.
 
     A span at module or class level runs at import, before any test. For it "import:<id>" is collected when any
-    function of its file is entered.
+    function of its file is entered. A span in a kernel file counts as reached by whoever reads the file, and by all
+    later tests of that process.
     """
 
     def __init__(self, spans: Mapping[str, Span]) -> None:
         self._by_file: dict[str, list[tuple[str, int, int]]] = {}
         self._imports: dict[str, set[str]] = {}
+        self._kernels: dict[str, set[str]] = {}
         for name, span in spans.items():
+            if is_kernel(span.path):
+                self._kernels.setdefault(str(span.path), set()).add(name)
+                continue
             self._by_file.setdefault(str(span.path), []).append((name, span.first, span.last))
             if runs_at_import(span):
                 self._imports.setdefault(str(span.path), set()).add(IMPORT + name)
+        self._opened: Opened | None = None
         self._lines: dict[CodeType, dict[int, list[str]] | None] = {}
         self.hit: set[str] = set()
 
     def start(self) -> None:
+        if self._kernels and self._opened is None:
+            self._opened = Opened(self._kernels)
         threading.settrace(self._on_call)
         sys.settrace(self._on_call)
 
@@ -44,6 +53,12 @@ class ReachTracer:
         """What was reached since the last call."""
         taken, self.hit = self.hit, set()
         return taken
+
+    @property
+    def read(self) -> set[str]:
+        """The spans of kernel files that this process has read: their text may serve every later test."""
+        opened = self._opened.seen if self._opened is not None else set()
+        return {name for path in opened for name in self._kernels[path]}
 
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code

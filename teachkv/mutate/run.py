@@ -14,8 +14,9 @@ from teachkv.mutate.campaign import Campaign
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import find_claims, unknown_claims
 from teachkv.mutate.errors import MutateError
-from teachkv.mutate.lanes import current_lane, run_lane
+from teachkv.mutate.lanes import KERNEL_LANES, check_tools, current_lane, run_lane
 from teachkv.mutate.needed import Needed, without
+from teachkv.mutate.ptx import run_ptx_lane
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import Report, merge
 from teachkv.mutate.selection import is_narrowed, lane_of, parse_lanes, select
@@ -30,7 +31,7 @@ class Run:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.ran = RanBefore(file.path for file in registry.files)
-        self.campaign: Campaign | None = None
+        self.campaigns: list[Campaign] = []
         self.others: list[Report] = []
         self.begun = time.monotonic()
         self.left_out = 0
@@ -44,8 +45,7 @@ class Run:
         registry, option = self.registry, session.config.option
         if not registry.files:
             raise MutateError(f"no cards; set [tool.teachkv-mutate] packages in {registry.root / 'pyproject.toml'}")
-        items = without(session.items, read_settings(session.config.rootpath).without, session.config)
-        claims = find_claims(items)
+        claims = find_claims(self._items(session, "python"))
         lanes = parse_lanes(option.mutate_lane)
         chosen = {lane: select(registry, claims, session.config, lane) for lane in lanes}
         taken = sum(len(mutants) for mutants in chosen.values())
@@ -58,27 +58,36 @@ class Run:
             self.left_out = sum(lane_of(registry, m) in lanes for m in registry.mutants.values()) - taken
             self.notes = list(other_lanes(registry, lanes))
         for lane in [lane for lane in lanes if chosen[lane]]:
-            if lane == current_lane():
-                mutants = chosen[lane]
-                if option.mutate_auto is not None:
-                    self.automatic = automatic_mutants(registry, mutants, option.mutate_auto)
-                needed = Needed(items, registry, claims, option)
-                self.campaign = Campaign(session, registry, mutants + self.automatic, lane, self.ran, needed)
-                with self.campaign:
-                    self.campaign.run()
+            if lane == "nvrtc":
+                self.others.append(run_ptx_lane(registry, read_settings(session.config.rootpath), chosen[lane]))
+            elif lane == current_lane() or lane in KERNEL_LANES:
+                self._campaign(session, lane, chosen[lane])
             else:
                 self.others.append(run_lane(session.config, lane))
         self.finished = True
 
+    def _campaign(self, session: pytest.Session, lane: str, mutants: list[Mutant]) -> None:
+        """One lane in this process."""
+        option, items = session.config.option, self._items(session, lane)
+        check_tools(lane, read_settings(session.config.rootpath))
+        if option.mutate_auto is not None:
+            made = automatic_mutants(self.registry, mutants, option.mutate_auto)
+            self.automatic, mutants = self.automatic + made, mutants + made
+        needed = Needed(items, self.registry, find_claims(items), option)
+        campaign = Campaign(session, self.registry, mutants, lane, self.ran, needed)
+        self.campaigns.append(campaign)
+        with campaign:
+            campaign.run()
+
+    def _items(self, session: pytest.Session, lane: str) -> list[pytest.Item]:
+        """The tests that may take part: on a device its own, else all that the settings do not rule out."""
+        if lane == "gpu":
+            return [item for item in session.items if item.get_closest_marker("gpu")]
+        return without(session.items, read_settings(session.config.rootpath).without, session.config)
+
     def report(self, strict: bool) -> Report:
         """The report of what was finished."""
-        parts = list(self.others)
-        if self.campaign is not None:
-            mine = Report(self.campaign.results, self.campaign.controls, strict)
-            mine.mutant_seconds, mine.red = self.campaign.mutant_seconds, self.campaign.baseline.red
-            if self.campaign.spawns_because:
-                mine.notes.append(f"no forking: {self.campaign.spawns_because}; each child was a fresh interpreter")
-            parts.insert(0, mine)
+        parts = [self._part(campaign, strict) for campaign in self.campaigns] + self.others
         report = merge(parts) if parts else Report([], Controls())
         order = {name: number for number, name in enumerate([*self.registry.mutants, *(m.id for m in self.automatic)])}
         report.results.sort(key=lambda result: order.get(result.id, len(order)))
@@ -86,6 +95,13 @@ class Run:
         report.strict, report.left_out, report.finished = strict, self.left_out, self.finished
         report.seconds = time.monotonic() - self.begun
         return report
+
+    def _part(self, campaign: Campaign, strict: bool) -> Report:
+        mine = Report(campaign.results, campaign.controls, strict)
+        mine.mutant_seconds, mine.red = campaign.mutant_seconds, campaign.baseline.red
+        if campaign.spawns_because:
+            mine.notes.append(f"no forking: {campaign.spawns_because}; each child was a fresh interpreter")
+        return mine
 
 
 def check_cards(registry: Registry, items: list[pytest.Item], only: set[Path] | None) -> None:

@@ -51,6 +51,12 @@ def parse_lanes(text: str) -> list[str]:
     return [lane for lane in LANES if lane in names]
 
 
+def lanes_of(registry: Registry, mutant: Mutant) -> tuple[str, ...]:
+    """Every lane that can say something about a mutant; the first one judges it."""
+    first = lane_of(registry, mutant)
+    return (first, "nvrtc", "gpu") if first in ("host", "tsan") else (first,)
+
+
 def lane_of(registry: Registry, mutant: Mutant) -> str:
     """The lane that can judge a mutant first: by the file's kind, then by the decorators around the span."""
     if mutant.path.suffix != ".py":
@@ -92,5 +98,5 @@ def select(registry: Registry, claims: dict[str, list[Claim]], config: pytest.Co
     elif is_narrowed(config):
         guards = {mutant.guard for mutant in mutants if mutant.id in claims}
         mutants = [m for m in mutants if m.id in claims or (m.words.decoy and m.guard in guards)]
-    mutants = [mutant for mutant in mutants if lane_of(registry, mutant) == lane]
+    mutants = [mutant for mutant in mutants if lane in lanes_of(registry, mutant)]
     return shard_of(mutants, option.mutate_shard) if option.mutate_shard else mutants

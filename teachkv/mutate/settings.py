@@ -10,7 +10,8 @@ from pathlib import Path
 
 from teachkv.mutate.errors import MutateError
 
-_KNOWN = {"packages", "exercises", "without"}
+_TEXTS = ("without", "kernel_override", "kernel_check")
+_KNOWN = {"packages", "exercises", "without", "kernel_override", "kernel_check"}
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,15 @@ class Settings:
     """`packages` are the folders whose files carry cards; `exercises` the folder of the exercises, if any.
 
     `without` is a mark expression: tests that take no part in a run (minutes long, or in need of a device).
+    `kernel_override` and `kernel_check` are told in standins.py and ptx.py.
     """
 
     root: Path
     packages: tuple[Path, ...] = ()
     exercises: Path | None = None
     without: str = ""
+    kernel_override: str = ""
+    kernel_check: str = ""
 
 
 @cache
@@ -41,7 +45,9 @@ def read_settings(root: Path) -> Settings:
         raise MutateError(f"{project}: [tool.teachkv-mutate] packages must be a list of package names")
     exercises = table.get("exercises")
     folders = tuple(_folder(root, name) for name in names)
-    return Settings(root, folders, root / exercises if exercises else None, str(table.get("without", "")))
+    return Settings(
+        root, folders, root / exercises if exercises else None, *(str(table.get(key, "")) for key in _TEXTS)
+    )
 
 
 def _folder(root: Path, name: str) -> Path:

@@ -21,6 +21,8 @@ STATUS = {
     Verdict.TIMEOUT: "Timeout",
     Verdict.CRASH: "RuntimeError",
     Verdict.NOT_APPLIED: "RuntimeError",
+    Verdict.COMPILES: "Pending",
+    Verdict.NO_CHANGE: "Ignored",
 }
 _LANGUAGES = {".py": "python", ".cu": "cpp", ".cuh": "cpp", ".cpp": "cpp", ".h": "cpp"}
 

@@ -17,6 +17,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from teachkv.mutate.codetree import Difference, compile_source, differences, is_function
+from teachkv.mutate.standins import is_kernel
 
 CodeKey = tuple[str, str, int]
 real_path = lru_cache(maxsize=None)(os.path.realpath)
@@ -95,6 +96,8 @@ def make_plan(texts: dict[Path, str], originals: dict[Path, str], live: LiveFunc
     """Decides hot or cold. Raises SyntaxError when a text does not compile."""
     plan = Plan(texts, {path: originals[path] for path in texts})
     for path, text in texts.items():
+        if is_kernel(path):
+            continue  # applied by a stand-in; texts has it
         old, new = compile_source(originals[path], str(path)), compile_source(text, str(path))
         found = list(differences(old, new))
         plan.places += [(str(path), name) for item in found if (name := _named_function(item))]

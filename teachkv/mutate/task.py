@@ -19,7 +19,7 @@ class Task:
 
     `noop` applies the same code once more instead; `trace` notes which spans are reached; the child stops after the
     first outcome in `stop_at`. `cold` asks for a fresh interpreter. `observe` names functions, as [file, qualified
-    name], whose results the answer shall carry. `nonce` is set when the child starts.
+    name], whose results the answer shall carry. `memory`: limited. `nonce` is set when the child starts.
     """
 
     id: str
@@ -31,6 +31,7 @@ class Task:
     cold: bool = False
     stop_at: tuple[str, ...] = ()
     observe: list[list[str]] = field(default_factory=list)
+    memory: bool = True
     nonce: str = ""
     serial: int = field(default_factory=count().__next__)
 

@@ -11,7 +11,7 @@ CONTROL_FAILED, USAGE, NOTHING, SURVIVORS, UNDECIDED = 3, 4, 5, 6, 7
 
 
 class Verdict(StrEnum):
-    """Only `killed` and `killed(raise)` count as kills."""
+    """Only `killed` and `killed(raise)` count as kills. `compiles` and `no-change` come from a lane without tests."""
 
     KILLED = "killed"
     KILLED_RAISE = "killed(raise)"
@@ -24,6 +24,8 @@ class Verdict(StrEnum):
     TIMEOUT = "timeout"
     CRASH = "crash"
     NOT_APPLIED = "not-applied"
+    COMPILES = "compiles"
+    NO_CHANGE = "no-change"
 
 
 OPEN = {Verdict.SETUP_ERROR, Verdict.COLLECT_ERROR, Verdict.COMPILE_ERROR, Verdict.TIMEOUT, Verdict.CRASH}
@@ -61,6 +63,8 @@ class MutantResult:
         """Whether the mutant did what its card says."""
         if self.faults:
             return False
+        if self.verdict == Verdict.COMPILES:
+            return True
         if self.decoy:
             return self.verdict in (Verdict.SURVIVED, Verdict.UNEXERCISED)
         if self.unpaired:
@@ -91,7 +95,7 @@ class Controls:
 
 
 def exit_code(results: Iterable[MutantResult], controls: Controls, strict: bool) -> int:
-    """0 when every card holds; else 3 (control), 4 (not applied), 6 (card does not hold), 7 (undecided)."""
+    """0 when every card holds; else 3 (control), 4 (not applied, no change), 6 (card does not hold), 7 (undecided)."""
     bad = [result for result in results if not result.automatic and not result.holds(strict)]
     # guard[controls-first]: with a failed control no verdict means anything, so no other code may cover it
     # origin: zfs-replicate#674, exit codes misattributed
@@ -100,7 +104,7 @@ def exit_code(results: Iterable[MutantResult], controls: Controls, strict: bool)
     #   + if controls.failed and not bad:
     if controls.failed:
         return CONTROL_FAILED
-    if any(result.verdict == Verdict.NOT_APPLIED for result in bad):
+    if any(result.verdict in (Verdict.NOT_APPLIED, Verdict.NO_CHANGE) for result in bad):
         return USAGE
     if any(result.faults or result.verdict not in OPEN for result in bad):
         return SURVIVORS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 CORE = """
     import numba
 
@@ -45,10 +47,104 @@ def test_a_jitted_function_runs_in_its_own_lane_by_default(project: Any) -> None
     assert lanes == {"g/m": ("numba-nojit", "killed"), "p/m": ("python", "killed")}
 
 
-def test_a_kernel_file_has_no_lane_yet_and_says_so(project: Any) -> None:
-    kernel = "// guard[k]: why\n// mutant[k/m]:\n//   - if (i >= n) return;\n//   +\nif (i >= n) return;\n"
-    project.write("toy/k.cu", kernel)
-    project.write("tests/test_toy.py", "def test_nothing(): pass\n")
-    done = project.mutate("--mutate-lane=host")
+KERNEL = """
+    // guard[k]: nobody writes past the end
+    // mutant[k/m]:{words}
+    //   - if (i >= n) return;
+    //   + if (i > n) return;
+    if (i >= n) return;
+"""
+LOADER = """
+    import os
+    from pathlib import Path
+
+    def text():
+        for entry in os.environ.get("TOY_KERNELS", "").split(":"):
+            name, _, path = entry.partition("=")
+            if name == "k.cu":
+                return Path(path).read_text()
+        return (Path(__file__).parent / "k.cu").read_text()
+
+    def code(text):
+        lines = [line.replace(" + 0", "").strip() for line in text.splitlines() if not line.lstrip().startswith("//")]
+        if "#error" in " ".join(lines):
+            raise RuntimeError("does not compile")
+        return lines
+
+    def differing(name, other):
+        assert name == "k.cu"
+        yield code(other) != code(text())
+"""
+KERNEL_TESTS = """
+    import pytest
+    from toy.loader import code, text
+
+    @pytest.mark.kills("k/m")
+    def test_k():
+        assert "if (i >= n) return;" in code(text())
+"""
+
+
+@pytest.fixture
+def kernels(project: Any) -> Any:
+    settings = 'kernel_override = "TOY_KERNELS"\nkernel_check = "toy.loader:differing"\n'
+    pyproject = project.root / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("packages", settings + "packages"))
+    project.write("toy/k.cu", KERNEL.format(words=""))
+    project.write("toy/loader.py", LOADER)
+    project.write("tests/test_toy.py", KERNEL_TESTS)
+    return project
+
+
+def test_a_kernel_is_not_judged_unless_its_lane_is_asked_for(kernels: Any) -> None:
+    done = kernels.mutate()
+    assert done.code == 5
+
+
+@pytest.mark.parametrize("isolation", ["fork", "spawn"])
+@pytest.mark.kills("kernel-served/not-asked")
+def test_the_loader_gets_the_mutated_text_and_the_read_is_seen(kernels: Any, isolation: str) -> None:
+    args = ("--mutate-lane=host", f"--mutate-isolation={isolation}")
+    done = kernels.mutate(*args)
+    assert done.code == 0, done.text
+    assert (done.verdict("k/m"), done.result("k/m")["lane"], done.result("k/m")["reached_by"]) == ("killed", "host", 1)
+    assert "canary killed" in done.text
+    loader = kernels.root / "toy/loader.py"
+    loader.write_text(loader.read_text().replace("TOY_KERNELS", "OTHER"))
+    assert kernels.mutate(*args).code == 3  # neither the no-op nor the canary was served
+
+
+def test_a_dropped_barrier_belongs_to_the_race_lane(kernels: Any) -> None:
+    kernels.write("toy/k.cu", KERNEL.format(words=" sync"))
+    assert kernels.mutate("--mutate-lane=host").code == 5
+    assert kernels.mutate("--mutate-lane=tsan").verdict("k/m") == "killed"
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict", "code"),
+    [
+        ("if (i > n) return;", "compiles", 0),
+        ("if (i >= n + 0) return;", "no-change", 4),
+        ("#error", "compile-error", 7),
+    ],
+)
+def test_the_compiler_alone_finds_the_same_kernel_and_no_kernel(
+    kernels: Any, new: str, verdict: str, code: int
+) -> None:
+    kernels.write("toy/k.cu", KERNEL.format(words="").replace("if (i > n) return;", new))
+    done = kernels.mutate("--mutate-lane=nvrtc")
+    assert (done.verdict("k/m"), done.code) == (verdict, code), done.text
+
+
+def test_a_lane_that_lacks_its_tools_says_so(kernels: Any) -> None:
+    done = kernels.mutate("--mutate-lane=host", PATH="", CXX="")
     assert done.code == 4
-    assert "--mutate-lane=host: the lane needs raw kernels" in done.text
+    assert "--mutate-lane=host: needs a C++ compiler; install g++" in done.text
+    done = kernels.mutate("--mutate-lane=gpu")
+    assert done.code == 4
+    assert "needs a device and CuPy" in done.text
+    pyproject = kernels.root / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace('kernel_override = "TOY_KERNELS"\n', ""))
+    done = kernels.mutate("--mutate-lane=host")
+    assert done.code == 4
+    assert "set [tool.teachkv-mutate] kernel_override" in done.text
