@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +26,7 @@ pytest.importorskip("mkdocs", reason="needs the extra 'docs'")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="no Chromium here")]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+BROWSERS = 2
 IN_PAGE = """(() => {
   const silent = [...document.images].filter((i) => !i.alt && i.closest("article")).map((i) => i.src);
   const named = (s) => s.getAttribute("aria-label") || s.getAttribute("aria-labelledby") || s.querySelector("title");
@@ -69,25 +71,35 @@ def names(site: Path) -> list[str]:
     return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html")
 
 
-def test_every_page_at_both_widths_in_both_schemes(site: Path, base: str, browser: Chromium) -> None:
+def test_every_page_at_both_widths_in_both_schemes(site: Path, base: str, tmp_path: Path) -> None:
     """No error, no other host, no text alternative missing, nothing wider than the window, dark is dark."""
-    faults: list[str] = []
     found = names(site)
     assert len(found) > 200, "the guards have a page each"
-    for number, name in enumerate(found):
-        # Loading takes the time, so each page is loaded once: one half narrow and dark first, the other wide and light.
-        # Pages of guards have one form; the others are looked at in all four ways.
-        views = [(1280, 900, "light"), (390, 844, "dark")]
-        views += [] if name.startswith("guards/") else [(1280, 900, "dark"), (390, 844, "light")]
-        first, *others = views if number % 2 else [views[1], views[0], *views[2:]]
-        browser.look(*first)
-        browser.open(base + name)
-        faults += [f"{name}: {fault}" for fault in page_faults(browser, base)]
-        for width, height, scheme in (first, *others):
-            browser.look(width, height, scheme)
-            faults += [f"{name} at {width} {scheme}: {fault}" for fault in view_faults(browser, scheme)]
-        faults += [f"{name}: {complaint}" for complaint in browser.complaints()]
-    assert faults == []
+    with ThreadPoolExecutor(BROWSERS) as pool:
+        shares = [(found[n::BROWSERS], base, tmp_path / str(n)) for n in range(BROWSERS)]
+        faults = [fault for share in pool.map(lambda share: list(walk(*share)), shares) for fault in share]
+    assert not faults, "\n".join(faults)
+
+
+def walk(pages: list[str], base: str, profile: Path) -> Iterator[str]:
+    """The faults of these pages, in a browser of their own."""
+    tab = Chromium(profile)
+    try:
+        for number, name in enumerate(pages):
+            # Loading takes the time, so each page is loaded once: one half narrow and dark first, the other wide and
+            # light. Pages of guards have one form; the others are looked at in all four ways.
+            views = [(1280, 900, "light"), (390, 844, "dark")]
+            views += [] if name.startswith("guards/") else [(1280, 900, "dark"), (390, 844, "light")]
+            first, *others = views if number % 2 else [views[1], views[0], *views[2:]]
+            tab.look(*first)
+            tab.open(base + name)
+            yield from (f"{name}: {fault}" for fault in page_faults(tab, base))
+            for width, height, scheme in (first, *others):
+                tab.look(width, height, scheme)
+                yield from (f"{name} at {width} {scheme}: {fault}" for fault in view_faults(tab, scheme))
+            yield from (f"{name}: {complaint}" for complaint in tab.complaints())
+    finally:
+        tab.close()
 
 
 def page_faults(browser: Chromium, base: str) -> Iterator[str]:
@@ -99,13 +111,25 @@ def page_faults(browser: Chromium, base: str) -> Iterator[str]:
         yield "a trace without its player"
 
 
+# The theme follows the reader's preference from a script, and its drawers slide when the window changes: both take a
+# moment, so the page is asked again until it is right, for at most five seconds.
+SETTLED = """new Promise((done) => {
+  let n = 0;
+  const light = () => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((c) => c > 127);
+  const wide = () => document.documentElement.scrollWidth;
+  const look = () => {
+    const right = light() === %s && wide() <= innerWidth;
+    if (right || ++n > 250) done([light(), wide(), innerWidth]);
+    else setTimeout(look, 20);
+  };
+  look();
+})"""
+
+
 def view_faults(browser: Chromium, scheme: str) -> Iterator[str]:
-    wide, window = browser.ask("[document.documentElement.scrollWidth, innerWidth]")
+    light, wide, window = browser.ask(SETTLED % str(scheme == "light").lower())
     if wide > window:
         yield f"is {wide} wide"
-    light = browser.ask(
-        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((c) => c > 127)"
-    )
     if light != (scheme == "light"):
         yield "has the background of the other scheme"
 
