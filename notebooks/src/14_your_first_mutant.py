@@ -74,7 +74,7 @@ print(said.splitlines()[-1].split(" in ")[0])
 
 # %%
 def verdicts(said):
-    return [line.split(" seconds")[0] for line in said.splitlines() if "budget/" in line or line.startswith("      ")]
+    return [line.split(" seconds")[0] for line in said.splitlines() if line.startswith(("  budget/", "      "))]
 
 
 code, said = pytest_in_folder("--mutate")
