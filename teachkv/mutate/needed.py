@@ -1,9 +1,9 @@
 """Which tests take part in a run. Thousands of tests twice would be too dear: a kill needs its claimed killers alone.
 
 A test is needed when it claims a selected mutant. A decoy, or a mutant that says `unpaired`, needs the tests of the
-files in which killers of its guard stand; so does a survivor, later and from the folders of those files. Where no
-test claims anything of the kind, all tests are needed, as they are for a matrix, for second order and for automatic
-mutants.
+files in which killers of its guard stand (or, without those, killers of any guard in the same source file); so does a
+survivor, later and from the folders of those files. All tests are needed where none claims anything at all, for a
+matrix, for second order and for automatic mutants.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ class Needed:
 
     def _beside(self, mutant: Mutant, folders: bool) -> set[str]:
         """Tests of the files (or folders) that hold killers of the guard, else of any guard in the same source."""
-        killers = [] if self.everything else self._killers(mutant)
-        places = {item.path.parent if folders else item.path for item in killers}
-        return {
-            item.nodeid for item in self._items if not places or (item.path.parent if folders else item.path) in places
-        }
+        if self.everything or not self._claims:
+            return {item.nodeid for item in self._items}
+        places = {item.path.parent if folders else item.path for item in self._killers(mutant)}
+        return {item.nodeid for item in self._items if (item.path.parent if folders else item.path) in places}
 
     def _killers(self, mutant: Mutant) -> list[pytest.Item]:
         by_guard: list[pytest.Item] = []
