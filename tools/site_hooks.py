@@ -18,7 +18,7 @@ from mkdocs.structure.files import File, Files
 
 from cuda_kernels.registry import OPS
 from teachkv.observe.export import asset
-from tools import guard_pages, kernel_pages
+from tools import case_pages, guard_pages, kernel_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -42,6 +42,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "kernels/index.md", kernel_pages.index(OPS)
     for op in OPS:
         yield f"kernels/{op}.md", kernel_pages.page(op, records)
+    yield "audit/cases.md", case_pages.page(case_pages.read_reports(), case_pages.find_marked())
     yield "contributing.md", contributing((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     yield "assets/player.js", asset("player.js")
     yield "assets/player.css", asset("player.css")

@@ -25,6 +25,7 @@ def target(**script: Any) -> FakeTarget:
     return FakeTarget(script, round=0, position=0, serial=0)
 
 
+@pytest.mark.case("vllm-project/vllm#52884")
 def test_a_second_point_on_a_warm_cache_is_no_faster() -> None:
     """vllm#52884: same engine, same cell, one round later; prompts are new, so no hit helps."""
     driver = Driver(target(**HITS))
@@ -33,6 +34,7 @@ def test_a_second_point_on_a_warm_cache_is_no_faster() -> None:
     assert second.cached == 0.0
 
 
+@pytest.mark.case("vllm-project/vllm#52884")
 @pytest.mark.kills("warm-cache/silent")
 def test_a_row_that_a_cache_helped_says_so(tmp_path: Path) -> None:
     """vllm#52884: the same round twice on one engine does hit, and no row may hide it."""
