@@ -12,11 +12,12 @@ MODEL := smollm2
 NOT_YET := mutate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kernels lint peers docs docs-check site-check notebooks-check mutate bench clean model not-yet
+.PHONY: help demo test fuzz kernels lint peers docs docs-check site-check notebooks-check mutate bench clean model not-yet
 
 help:
 	@echo "make demo    answer a handful of prompts with SmolLM2, in one batch"
 	@echo "make test    run the tests (no GPU needed)"
+	@echo "make fuzz    two minutes of damaged model files at every reader"
 	@echo "make kernels every CUDA kernel without a GPU: host build, simulator, compile checks"
 	@echo "make lint    ruff, mypy, import contracts, size report"
 	@echo "make peers   compare with transformers        make mutate  run the mutation exercises' mutants"
@@ -55,6 +56,10 @@ model: $(VENV)/.installed-base
 
 test: $(VENV)/.installed-test model
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not peers and not gpu and not slow and not kernels and not site"
+
+# Readers of foreign files under damaged ones. What it finds is saved in build/fuzz, with the way to see it again.
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.fuzz --seconds 120
 
 kernels: $(VENV)/.installed-test $(VENV)/.installed-kernels
 	$(BIN)/python -m pytest -n auto --dist loadfile -m kernels

@@ -45,17 +45,22 @@ class ChatTemplate:
         """All templates, one after another."""
         return "\n".join(self.templates.values())
 
+    @property
+    def names(self) -> str:
+        """The names of all templates as a message shows them: each cut, unprintable ones spelt out."""
+        shown = [name[:40] if name.isprintable() else repr(name[:40]) for name in sorted(self.templates)]
+        return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
+
     def choose(self, tools: Sequence[Any] | None = None, name: str | None = None) -> str:
         """Name of the template to use: the one asked for, else "tool_use" if there are tools, else "default"."""
         if name is not None and name not in self.templates:
-            raise TemplateError(f"{self.where}: no template named '{name}'; known: {', '.join(sorted(self.templates))}")
+            raise TemplateError(f"{self.where}: no template named {name!r}; known: {self.names}")
         if name is not None:
             return name
         if tools is not None and "tool_use" in self.templates:
             return "tool_use"
         if "default" not in self.templates:
-            known = ", ".join(sorted(self.templates))
-            raise TemplateError(f"{self.where}: has no template named 'default'; choose one by name: {known}")
+            raise TemplateError(f"{self.where}: has no template named 'default'; choose one by name: {self.names}")
         return "default"
 
     def render(

@@ -208,6 +208,18 @@ def test_a_template_of_a_wrong_kind_is_named(tmp_path, value):
         load_chat_template(Folder(tmp_path))
 
 
+def test_names_that_would_break_the_line_are_spelt_out():
+    """Found by fuzzing: a template's name is foreign text too."""
+    named = {f"a{place}\n": "x" for place in range(9)} | {"b" * 4000: "x"}
+    with pytest.raises(TemplateError, match="no template named 'default'") as caught:
+        ChatTemplate(named).render(USER)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("'a7\\n' and 2 more")
+    with pytest.raises(TemplateError, match="no template named 'q'") as caught:
+        ChatTemplate({"b" * 4000: "x"}).render(USER, name="q")
+    assert len(str(caught.value)) < 120
+
+
 def test_a_template_file_that_is_no_text_is_named(tmp_path):
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfeabc")
     with pytest.raises(TokenizerError, match=r"chat_template\.jinja: byte 0 is not UTF-8"):

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_text import byte_level, sentencepiece
 
+from teachkv.checkpoint.text_files import MemoryFiles
 from teachkv.errors import TeachKVError, TemplateError, TokenizerError
-from teachkv.text import ChatTemplate, Tokenizer
+from teachkv.text import ChatTemplate, Tokenizer, load_tokenizer
 
 FILES = [byte_level(bos="<|endoftext|>").to_str(), sentencepiece(bos="<s>").to_str()]
 ATOMS = st.none() | st.booleans() | st.integers(-5, 10**9) | st.text(max_size=4) | st.just([]) | st.just({})
@@ -70,6 +71,17 @@ def test_a_post_processor_that_panics_is_an_error_of_loading():
     value["post_processor"]["special_tokens"]["<|endoftext|>"]["ids"] = [800_264]
     with pytest.raises(TokenizerError, match="adds token 800264 to every text"):
         Tokenizer(json.dumps(value), {})
+
+
+@pytest.mark.kills("json-is-text/removed")
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "chat_template.json"])
+def test_half_a_character_in_a_json_file_is_an_error_that_names_it(name):
+    """Found by fuzzing: the tokenizers package raised UnicodeEncodeError on the name of a token."""
+    files = {"tokenizer.json": FILES[0], name: '{"eos_token": {"content": "a\\uD800"}}'}
+    with pytest.raises(TokenizerError, match=rf"memory: {name}: spells half a character"):
+        load_tokenizer(MemoryFiles("memory", files))
+    whole = {"tokenizer.json": FILES[0], name: '{"eos_token": "\\ud83d\\ude42", "note": "\\\\ud800"}'}
+    assert load_tokenizer(MemoryFiles("memory", whole)).eos_ids == ()
 
 
 @given(config=st.dictionaries(st.sampled_from(["bos_token", "eos_token", "pad_token", "chat_template"]), ATOMS))
