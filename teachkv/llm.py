@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from teachkv.loading import load
 from teachkv.observe import Trace
 from teachkv.options import EngineOptions
 from teachkv.outputs import RequestOutput, StreamChunk
-from teachkv.prompts import Message, Prompt, as_list, is_message, parse_ids, parse_prompt
+from teachkv.prompts import ChatOptions, Message, Prompt, as_list, is_message, parse_ids, parse_prompt
 from teachkv.sample import SamplingParams
+from teachkv.sample.options import refuse_unknown
 from teachkv.sequence import Request
 from teachkv.serving import CLOSED, Serving
 
@@ -56,12 +57,28 @@ class LLM:
             raise finished[0].error
         return sorted(finished, key=lambda output: int(output.request_id))
 
-    def chat(self, messages: Sequence[Any], sampling_params: Params = None) -> list[RequestOutput]:
-        """`generate` for one conversation or many, under vLLM's name for it. Raises RequestError for what is none."""
-        for index, conversation in enumerate(as_list(messages)[0]):
+    def chat(
+        self, messages: Sequence[Any], sampling_params: Params = None, **options: Unpack[ChatOptions]
+    ) -> list[RequestOutput]:
+        """`generate` for one conversation or many, under vLLM's name for it; options as for `chat_prompt`.
+
+        Raises RequestError for what is no conversation, TemplateError where the template refuses one.
+        """
+        conversations, single = as_list(messages)
+        for index, conversation in enumerate(conversations):
             if not (isinstance(conversation, Sequence) and conversation and all(map(is_message, conversation))):
                 raise RequestError(f"conversation {index}: bring messages with 'role' and 'content'")
-        return self.generate(messages, sampling_params)
+        prompts = [self.chat_prompt(conversation, **options) for conversation in conversations]
+        return self.generate(prompts[0] if single else prompts, sampling_params)
+
+    def chat_prompt(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> dict[str, list[int]]:
+        """A conversation under the model's chat template, as a prompt: {"prompt_token_ids": ids}.
+
+        tools, documents, variables: what the template may name. template_name: one of several templates.
+        continue_final_message: the model goes on with the last message. Raises TemplateError, UnknownOption.
+        """
+        refuse_unknown(options, ChatOptions.__annotations__, "chat")
+        return {"prompt_token_ids": self._alive().assembly.tokenizer.chat_ids(messages, **options)}
 
     def stream(self, prompts: Prompts, sampling_params: Params = None) -> Iterator[StreamChunk]:
         """Like `generate`, piece by piece, as soon as each piece is certain. A request's last chunk carries its output.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from teachkv.errors import RequestError
 
@@ -12,6 +12,17 @@ if TYPE_CHECKING:
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message] | Mapping[str, Any]
+
+
+class ChatOptions(TypedDict, total=False):
+    """How a conversation becomes a prompt; see `LLM.chat_prompt`."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    documents: Sequence[Mapping[str, Any]] | None
+    variables: Mapping[str, Any] | None
+    template_name: str | None
+    add_generation_prompt: bool | None
+    continue_final_message: bool | str
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ NEUTRAL: dict[str, Any] = {
     "attention.sliding_window_pattern": None,
 }
 HARMLESS = ("vocab_size", "rope.scaling.finetuned")
+TEMPLATE = "tokenizer.chat_template"  # and TEMPLATE.NAME, one key per further template
 ROPE_FACTORS = "rope_freqs.weight"
 
 
@@ -49,10 +50,15 @@ def read_settings(header: GGUFHeader) -> tuple[dict[str, Any], list[str]]:
     left = [key for key in keys.unread() if key not in HARMLESS]
     shown = ", ".join(printable(key, 60) for key in left[:12])
     notes = [f"keys not read: {shown}"] if left else []
-    templates = header.metadata.get("tokenizer.chat_templates")
-    if isinstance(templates, list):
-        notes.append(f"chat templates not used: {', '.join(printable(str(name), 40) for name in templates[:12])}")
+    lost = [printable(name, 40) for name in _listed_templates(header) if f"{TEMPLATE}.{name}" not in header.metadata]
+    if lost:
+        notes.append(f"chat templates listed but not in the file: {', '.join(lost[:12])}")
     return config, notes
+
+
+def _listed_templates(header: GGUFHeader) -> list[str]:
+    names = header.metadata.get(f"{TEMPLATE}s")
+    return list(names) if isinstance(names, list) else []
 
 
 def _settings(keys: "Keys", header: GGUFHeader) -> dict[str, Any]:

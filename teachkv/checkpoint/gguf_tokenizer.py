@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from teachkv.checkpoint.byte_tokenizer import added_token
+from teachkv.checkpoint.gguf_config import TEMPLATE
 from teachkv.checkpoint.gguf_header import GGUFHeader
 from teachkv.checkpoint.gguf_spm import sentencepiece_parts
 from teachkv.checkpoint.pre_tokenizers import BYTE_LEVEL_PLAIN, PRE_TOKENIZERS
+from teachkv.config.reading import printable
 from teachkv.errors import TokenizerError
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -43,10 +45,7 @@ def tokenizer_files(header: GGUFHeader) -> dict[str, str]:
         "tokenizer.json": json.dumps(tokenizer, ensure_ascii=False),
         "tokenizer_config.json": json.dumps(_settings(source, model), ensure_ascii=False),
     }
-    template = header.metadata.get("tokenizer.chat_template")
-    if template is not None and not isinstance(template, str):
-        raise TokenizerError(f"{header.path}: tokenizer.chat_template must be a string; the file is damaged")
-    return files if template is None else files | {"chat_template.jinja": template}
+    return files | _template_files(header, files)
 
 
 class Vocabulary:
@@ -122,6 +121,23 @@ class Vocabulary:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or len(value) != count:
             raise self.fail("token_type", "must hold one whole number per token")
         return [int(item) for item in value]
+
+
+def _template_files(header: GGUFHeader, files: dict[str, str]) -> dict[str, str]:
+    """chat_template.jinja where one template is all there is, else all by name in the tokenizer's settings."""
+    found = {}
+    for key, value in header.metadata.items():
+        name = "default" if key == TEMPLATE else key.removeprefix(f"{TEMPLATE}.")
+        if name == key:
+            continue
+        if not isinstance(value, str):
+            raise TokenizerError(f"{header.path}: {printable(key)} must be a string; the file is damaged")
+        found[name] = value
+    if set(found) <= {"default"}:
+        return {"chat_template.jinja": found["default"]} if found else {}
+    settings = json.loads(files["tokenizer_config.json"])
+    settings["chat_template"] = [{"name": name, "template": text} for name, text in found.items()]
+    return {"tokenizer_config.json": json.dumps(settings, ensure_ascii=False)}
 
 
 def _byte_level_parts(source: Vocabulary) -> dict[str, Any]:

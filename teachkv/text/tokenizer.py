@@ -74,12 +74,14 @@ class AnyTokenizer(ABC):
         documents: Sequence[Mapping[str, Any]] | None = None,
         parse_special: bool = False,
         variables: Mapping[str, Any] | None = None,
+        template_name: str | None = None,
     ) -> list[int]:
         """Token ids of a conversation under the model's chat template.
 
         add_generation_prompt: default True, unless the final message is continued. parse_special: by default a control
         token spelled inside a message, a tool or a document stays text, so that no user can forge a turn. Exactly one
-        bos is written if either the template or the tokenizer wants one.
+        bos is written if either the template or the tokenizer wants one. template_name: one of several templates that
+        the model brought.
 
         Raises TemplateError: no template, or the template refused (with its own message).
         """
@@ -101,6 +103,7 @@ class AnyTokenizer(ABC):
             tools=tools,
             documents=documents,
             variables=variables or {},
+            name=template_name,
         )
 
     @abstractmethod

@@ -156,7 +156,7 @@ def test_what_the_file_holds_beyond_the_model_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(gguf_bytes([*tiny_keys(config), *more], [EMBEDDING]))
     assert read_settings(read_gguf_header(tmp_path / "m.gguf"))[1] == [
         "keys not read: mystery",
-        "chat templates not used: tool_use",
+        "chat templates listed but not in the file: tool_use",
     ]
     assert load_model(write_gguf(tmp_path / "plain.gguf")).report.notes == ()
 

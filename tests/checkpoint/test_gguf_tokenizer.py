@@ -12,7 +12,9 @@ from teachkv.checkpoint.byte_tokenizer import byte_symbols
 from teachkv.checkpoint.gguf_header import read_gguf_header
 from teachkv.checkpoint.gguf_spm import SPACE
 from teachkv.checkpoint.gguf_tokenizer import tokenizer_files
-from teachkv.errors import TokenizerError
+from teachkv.checkpoint.text_files import MemoryFiles
+from teachkv.errors import TemplateError, TokenizerError
+from teachkv.text import load_tokenizer
 from tests.gguf_toys import ARRAY, BOOL, F32, I32, STRING, U32, gguf_bytes, vocabulary_keys
 from tests.toys import refuses
 
@@ -131,6 +133,24 @@ def test_control_and_user_tokens_are_found_whole_in_text(tmp_path: Path) -> None
     assert found["chat_template.jinja"].startswith("{% for")
 
 
+def test_several_chat_templates_are_chosen_by_name_as_those_of_a_folder(tmp_path: Path) -> None:
+    named: list[Any] = [
+        ("tokenizer.chat_templates", ARRAY, (STRING, ["rag", "tool_use"])),
+        ("tokenizer.chat_template.rag", STRING, "R"),
+        ("tokenizer.chat_template.tool_use", STRING, "T"),
+    ]
+    user = [{"role": "user", "content": "Hi"}]
+    tokenizer = load_tokenizer(MemoryFiles("m.gguf", files(tmp_path, *named)))
+    shown = [tokenizer.chat_ids(user), tokenizer.chat_ids(user, tools=[{}])]
+    shown += [tokenizer.chat_ids(user, template_name=name) for name in ("rag", "tool_use", "default")]
+    assert [tokenizer.decode(ids) for ids in shown] == ["Hi", "T", "R", "T", "Hi"]
+    with pytest.raises(TemplateError, match="no template named 'x'; known: default, rag, tool_use"):
+        tokenizer.chat_ids(user, template_name="x")
+    without = load_tokenizer(MemoryFiles("m.gguf", files(tmp_path, *named, ("tokenizer.chat_template", None, None))))
+    with pytest.raises(TemplateError, match="no template named 'default'; choose one by name: rag, tool_use"):
+        without.chat_ids(user)
+
+
 @pytest.mark.kills("gguf-pre-known/default")
 @pytest.mark.parametrize("pre", ["default", "chatglm-bpe", "Smollm", "", None])
 def test_an_unknown_rule_is_an_error_with_the_known_ones(tmp_path: Path, pre: str | None) -> None:
@@ -166,6 +186,7 @@ def test_two_equal_tokens_are_refused(tmp_path: Path) -> None:
         (("tokenizer.ggml.eos_token_id", U32, 97), "eos_token_id is '97'; there are 97 tokens"),
         (("tokenizer.ggml.add_bos_token", U32, 1), "add_bos_token must be true or false"),
         (("tokenizer.chat_template", U32, 1), "chat_template must be a string"),
+        (("tokenizer.chat_template.a", U32, 1), "chat_template.a must be a string"),
     ],
 )
 def test_what_cannot_be_rebuilt_is_an_error(tmp_path: Path, key: Any, message: str) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from teachkv import LLM, SamplingParams
-from teachkv.errors import OptionError, RequestError
+from teachkv.errors import OptionError, RequestError, TemplateError, UnknownOption
+from teachkv.text import ChatTemplate
 from tests.toys import refuses
 
 TWO = SamplingParams(temperature=0, max_tokens=2)
@@ -87,6 +88,25 @@ def test_chat_is_generate_for_conversations(llm: LLM) -> None:
     talk = [{"role": "user", "content": "x"}]
     one, two = llm.chat(talk, TWO), llm.chat([talk, tuple(talk)], TWO)
     assert one[0].prompt_token_ids == two[0].prompt_token_ids == two[1].prompt_token_ids
+
+
+def test_what_a_template_may_name_goes_in_by_keyword_and_a_slip_is_told(llm: LLM) -> None:
+    """Tools, documents, the template's name, an open last message: all that vLLM's chat takes."""
+    talk = [{"role": "user", "content": "x"}]
+    shown = ChatTemplate({"default": "{{ tools }}{{ documents }}{{ mood }}", "rag": "{{ messages[0].content }}..."})
+    tokenizer = llm._alive().assembly.tokenizer
+    before, tokenizer.chat_template = tokenizer.chat_template, shown
+    try:
+        one = llm.chat(talk, TWO, tools=[{"a": 1}], documents=[{"b": 2}], variables={"mood": "!"})
+        assert tokenizer.decode(one[0].prompt_token_ids) == "[{'a': 1}][{'b': 2}]!"
+        open_end = llm.chat([talk, talk], TWO, template_name="rag", continue_final_message=True)
+        assert [tokenizer.decode(out.prompt_token_ids) for out in open_end] == ["x", "x"]
+        with refuses(TemplateError, "no template named 'x'; known: default, rag"):
+            llm.chat(talk, TWO, template_name="x")
+        with refuses(UnknownOption, "tool.*tools"):
+            llm.chat(talk, TWO, tool=[{}])
+    finally:
+        tokenizer.chat_template = before
 
 
 @pytest.mark.parametrize(
