@@ -101,6 +101,8 @@ def assemble(
     assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine.model))
     if log is not None:
         log(assembly.path + f"; seed {seed}")
+        for note in (*config.notes, *loaded.report.notes):
+            log(f"note: {note}")
     return assembly
 
 

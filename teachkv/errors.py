@@ -1,6 +1,8 @@
 """Every error a caller can meet: one line that says what, where and what to do."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 
 class TeachKVError(Exception):
@@ -54,8 +56,13 @@ class PlanRefused(TeachKVError):
     """
 
     def __init__(self, reason: str, *, layer: int, row: int, lengths: Sequence[int]) -> None:
-        self.layer, self.row, self.lengths = layer, row, tuple(lengths)
+        self.reason, self.layer, self.row, self.lengths = reason, layer, row, tuple(lengths)
         super().__init__(f"{reason} (layer {layer}, row {row}, lengths {list(self.lengths)})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is built again from its message alone otherwise, and a process pool that does so hangs.
+        words = {"layer": self.layer, "row": self.row, "lengths": self.lengths}
+        return partial(type(self), self.reason, **words), ()
 
 
 class UnsupportedMask(TeachKVError):

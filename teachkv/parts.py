@@ -92,6 +92,10 @@ def build_cache(config: ModelConfig, options: EngineOptions, ops: Ops, maximum: 
     )
     if options.effective_batch_cache() == "rebuild":
         return RebuildBatchCache(spec, ops, strip=options.strip, poison=options.poison)
+    if options.strip != "deferred":
+        raise OptionError(
+            f"strip {options.strip!r} belongs to batch_cache 'rebuild'; 'incremental' has nothing to strip"
+        )
     if ops.xp is np:
         return IncrementalBatchCache(spec, ops, budget=options.effective_kv_budget(), poison=options.poison)
     # On a device nothing is moved once it lies: graphs hold pointers. So all rows are made at the start.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from teachkv.assembly import Assembly
 from teachkv.errors import RequestError, TeachKVError
 from teachkv.outputs import RequestMetrics, RequestOutput, StreamChunk
-from teachkv.sample import SampleState, TokenLogprobs, new_state
+from teachkv.sample import SampleState, TokenLogprobs, new_state, refuse_foreign
 from teachkv.sequence import Request
 from teachkv.sequence import Sequence as Running
 from teachkv.text import TextStream
@@ -66,6 +66,7 @@ class Serving:
             raise RequestError(
                 f"prompt {request.index}: {length} tokens do not fit into the context of {context}; shorten it"
             )
+        refuse_foreign(request.params, self.assembly.config.vocab_size)
 
     def start(self, request: Request) -> list[Running]:
         """Queue the request's n samples."""
@@ -116,7 +117,8 @@ class Serving:
             with self.turn():
                 if self.closed:
                     raise TeachKVError(CLOSED)
-                watched += [[Watch(sample) for sample in self.start(request)] for request in requests]
+                for request in requests:  # one by one: what has been queued when the next one fails is abandoned
+                    watched.append([Watch(sample) for sample in self.start(request)])
             while watched:
                 with self.turn():
                     chunks = news(watched)

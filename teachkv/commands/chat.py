@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teachkv.commands.parsing import Verbs, add_fields, picked, say
+from teachkv.commands.status import StatusLines
 from teachkv.errors import TeachKVError
 
 EXAMPLES = """examples:
@@ -24,6 +25,7 @@ def add(verbs: Verbs) -> None:
     parser = verbs.add_parser("chat", help="talk with a model", description=__doc__, epilog=EXAMPLES)
     parser.add_argument("--model", default="smollm2", help="directory, .gguf file, smollm2 or tiny (%(default)s)")
     parser.add_argument("--system", metavar="TEXT", help="a first message that sets the model's role")
+    parser.add_argument("--template", metavar="NAME", help="one of the chat templates that the model brought, by name")
     parser.add_argument("--quiet", action="store_true", help="no status lines on stderr")
     fields = tuple(name for name in SamplingParams.__dataclass_fields__ if name not in ("n", "prompt_logprobs"))
     add_fields(parser.add_argument_group("sampling"), SamplingParams, fields)
@@ -39,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 (gives input() editing and recall)
     params = SamplingParams(**{"max_tokens": 512, **picked(args, SamplingParams)})
-    with LLM(args.model, log=None if args.quiet else say, **picked(args, EngineOptions)) as llm:
-        Session(llm, params, system=args.system).run()
+    tell = StatusLines(quiet=args.quiet)
+    with LLM(args.model, log=tell, **picked(args, EngineOptions)) as llm:
+        Session(llm, params, system=args.system, template=args.template, tell=tell).run()
     return 0
 
 
@@ -51,7 +54,9 @@ class Session:
     llm: Any
     params: Any
     system: str | None = None
+    template: str | None = None
     turns: list[dict[str, str]] = field(default_factory=list)
+    tell: StatusLines = field(default_factory=StatusLines)
 
     def run(self) -> None:
         """Read lines until the end of input."""
@@ -85,21 +90,28 @@ class Session:
         """Stream an answer. An error is one line and takes the message back; Ctrl-C keeps what was said so far."""
         said: list[str] = []
         try:
-            stream = self.llm.stream(self.messages(), self.params)
+            with self.tell.answers():
+                self.print_answer(said)
+        except TeachKVError as error:
+            say(f"teachkv chat: {error}")
+            self.turns.pop()
+            return
+        self.turns.append({"role": "assistant", "content": "".join(said)})
+
+    def print_answer(self, said: list[str]) -> None:
+        """`said` gets the pieces. The line is ended however the answer ends."""
+        stream = self.llm.stream(self.llm.chat_prompt(self.messages(), template_name=self.template), self.params)
+        try:
             with contextlib.closing(stream):
                 for chunk in stream:
                     said.append(chunk.text)
                     print(chunk.text, end="", flush=True)
                     if chunk.output is not None and chunk.output.error is not None:
                         raise chunk.output.error
-        except TeachKVError as error:
-            say(f"teachkv chat: {error}")
-            self.turns.pop()
-            return
         except KeyboardInterrupt:
             print(" (stopped)", end="")
-        print()
-        self.turns.append({"role": "assistant", "content": "".join(said)})
+        finally:
+            print(flush=True)
 
     def retry(self) -> None:
         if len(self.turns) >= 2:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from teachkv.commands.parsing import Verbs, add_fields, picked, say
+from teachkv.commands.status import StatusLines
 from teachkv.errors import RequestError
 
 EXAMPLES = """examples:
@@ -51,13 +52,15 @@ def run(args: argparse.Namespace) -> int:
     prompts = read_prompts(args.prompts, args.file)
     params = SamplingParams(**picked(args, SamplingParams))
     options = picked(args, EngineOptions)
-    tell = (lambda line: None) if args.quiet else say
+    tell = StatusLines(quiet=args.quiet)
+    if args.trace is not None:
+        open(args.trace, "a").close()  # a path that cannot be written is told now, not when all is done
     began = time.perf_counter()
     with LLM(args.model, log=tell, trace=args.trace is not None, **options) as llm:
         tell(f"ready in {time.perf_counter() - began:.2f} s")
         asked: list[Any] = [[{"role": "user", "content": text}] for text in prompts] if args.chat else prompts
         chunks = llm.stream(asked, params)
-        outputs = print_json(chunks) if args.json else print_streaming(chunks, prompts)
+        outputs = print_json(chunks) if args.json else print_streaming(chunks, prompts, tell)
         if args.trace is not None:
             llm.trace.save(args.trace)
         tell(summary(outputs, llm.stats()))
@@ -112,12 +115,24 @@ def shows_everything() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
-def print_streaming(chunks: Iterator[Any], prompts: list[str]) -> list[Any]:
+def print_streaming(chunks: Iterator[Any], prompts: list[str], tell: StatusLines) -> list[Any]:
     """The first unfinished answer is printed live; text of later ones is kept until it is their turn."""
+    order: list[tuple[int, int]] = []
+    with tell.answers():
+        try:
+            return stream_in_order(chunks, prompts, order, tell)
+        finally:
+            if order:
+                print(flush=True)
+
+
+def stream_in_order(
+    chunks: Iterator[Any], prompts: list[str], order: list[tuple[int, int]], tell: StatusLines
+) -> list[Any]:
+    """The outputs by prompt. `order` gets the answers as their turn comes."""
     kept: dict[tuple[int, int], list[str]] = {}
     outputs: dict[int, Any] = {}
     ended: set[tuple[int, int]] = set()
-    order: list[tuple[int, int]] = []
     for chunk in chunks:
         key = (chunk.request, chunk.index)
         kept.setdefault(key, []).append(chunk.text)
@@ -125,7 +140,7 @@ def print_streaming(chunks: Iterator[Any], prompts: list[str]) -> list[Any]:
             ended.add(key)
         if chunk.output is not None:
             outputs[chunk.request] = chunk.output
-        advance(order, kept, ended, prompts)
+        advance(order, kept, ended, prompts, tell)
     return [outputs[index] for index in sorted(outputs)]
 
 
@@ -134,6 +149,7 @@ def advance(
     kept: dict[tuple[int, int], list[str]],
     ended: set[tuple[int, int]],
     prompts: list[str],
+    tell: StatusLines,
 ) -> None:
     """Print what may be printed: the live answer's new text, then whole answers that are next in order."""
     while True:
@@ -145,7 +161,11 @@ def advance(
         following = next_key(live, kept, ended)
         if following is None:
             return
-        print(("\n\n" if live else "") + f"[{following[0] + 1}/{len(prompts)}] {excerpt(prompts[following[0]])}")
+        if live:
+            print(flush=True)
+            tell.between()
+            print()
+        print(f"[{following[0] + 1}/{len(prompts)}] {excerpt(prompts[following[0]])}")
         order.append(following)
 
 

@@ -76,7 +76,9 @@ def add_field(parser: argparse._ActionsContainer, name: str, hint: Any, text: st
         parser.add_argument(flag, action="append", type=int if "int" in str(hint) else str, metavar="X", **common)
     else:
         kind = float if float in kinds else int if int in kinds else str
-        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), **common)
+        optional = kind is int and type(None) in plain_kinds(hint)
+        shown = kind.__name__.upper() + ("|none" if optional else "")
+        parser.add_argument(flag, type=whole_or_none if optional else kind, metavar=shown, **common)
 
 
 def picked(args: argparse.Namespace, record: type) -> dict[str, Any]:
@@ -86,6 +88,14 @@ def picked(args: argparse.Namespace, record: type) -> dict[str, Any]:
     values = {f.name: given[dest(record, f.name)] for f in dataclasses.fields(record) if dest(record, f.name) in given}
     values |= {name: dict(value) for name, value in values.items() if isinstance(value, list) and is_pair(value[0])}
     return {name: switch.get(value, value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def whole_or_none(text: str) -> int | None:
+    """What no number says: no limit, or off; the option's help says which."""
+    try:
+        return None if text == "none" else int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number nor 'none'") from error
 
 
 def token_and_bias(text: str) -> tuple[int, float]:

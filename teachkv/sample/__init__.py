@@ -4,7 +4,7 @@ from teachkv.sample.logprobs import Logprob, TokenLogprobs, log_softmax, prompt_
 from teachkv.sample.params import SamplingParams
 from teachkv.sample.philox import derived_seed, uniform
 from teachkv.sample.sampler import Draw, sample_batch
-from teachkv.sample.state import SampleState, new_state
+from teachkv.sample.state import SampleState, new_state, refuse_foreign
 
 __all__ = [
     "Draw",
@@ -16,6 +16,7 @@ __all__ = [
     "log_softmax",
     "new_state",
     "prompt_logprobs",
+    "refuse_foreign",
     "sample_batch",
     "uniform",
 ]

@@ -42,7 +42,7 @@ class SampleState:
         own_eos = frozenset() if params.ignore_eos else frozenset(eos_ids)
         self.endings = own_eos | frozenset(params.stop_token_ids)
         self.index = 0
-        _refuse_foreign(params, vocab_size)
+        refuse_foreign(params, vocab_size)
         for token in generated:
             self.accept(token)
 
@@ -128,7 +128,8 @@ def new_state(
     )
 
 
-def _refuse_foreign(params: SamplingParams, vocab_size: int) -> None:
+def refuse_foreign(params: SamplingParams, vocab_size: int) -> None:
+    """Raises OptionError for token ids that the vocabulary lacks, and for a bias that leaves no token at all."""
     for name, tokens in (("logit_bias", params.logit_bias or {}), ("stop_token_ids", params.stop_token_ids)):
         bad = next((token for token in tokens if token >= vocab_size), None)
         if bad is not None:

@@ -83,7 +83,8 @@ def test_every_option_of_an_arm_reaches_the_running_engine() -> None:
     assert set(CHANGED) == {field.name for field in fields(EngineOptions)}
     ragged_only = ("prefill_floor_steps", "prefill_max_seqs", "coalesce")
     for name, value in CHANGED.items():
-        words = f"x: policy=ragged {name}={value}" if name in ragged_only else f"x: {name}={value}"
+        beside = "policy=ragged " if name in ragged_only else "batch_cache=rebuild " if name == "strip" else ""
+        words = f"x: {beside}{name}={value}"
         target = EngineTarget("tiny", None, parse_arm(words).options, HERE)
         assert target.facts().options[name] == value, name
 
