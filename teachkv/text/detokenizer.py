@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from teachkv.text.tokenizer import AnyTokenizer
 
-TAIL = (
-    8  # tokens of the prompt that can still hold bytes of an unfinished character: four bytes, with room for empty ones
-)
+# Tokens of the prompt that can still hold bytes of an unfinished character: four bytes, with room for empty ones.
+TAIL = 8
 
 
 class Detokenizer:

@@ -92,6 +92,7 @@ def test_lengths_beyond_the_file(tmp_path: Path, rest: bytes, message: str) -> N
 
 @pytest.mark.kills("gguf-array-count/removed")
 @pytest.mark.parametrize("count", [2**63, 2**32, 1000])
+@pytest.mark.case("ggml-org/llama.cpp#25378")
 def test_an_array_of_more_strings_than_bytes(tmp_path: Path, count: int) -> None:
     raw = head(0, 1, text("k") + struct.pack("<IIQ", ARRAY, STRING, count) + bytes(80))
     assert f"claims {count} strings" in refused(tmp_path, raw)
@@ -124,6 +125,7 @@ def test_a_key_that_appears_twice(tmp_path: Path) -> None:
 
 @pytest.mark.kills("gguf-dims/removed")
 @pytest.mark.parametrize("count", [0, 5, 10**6, 2**32 - 1])
+@pytest.mark.case("ggml-org/llama.cpp#25378")
 def test_dimension_counts(tmp_path: Path, count: int) -> None:
     assert f"has {count} dimensions" in refused(tmp_path, record(dims=(1,) * 5, count=count))
 
@@ -140,6 +142,7 @@ def test_an_empty_dimension(tmp_path: Path, dims: tuple[int, ...]) -> None:
     [(2**32, 2**32), (2**62 + 1, 4), (2**63, 2, 2), (2**64 - 1,), (1000, 1000)],
     ids=["wraps to 0", "wraps to 4", "wraps in the middle", "one huge", "plain"],
 )
+@pytest.mark.case("ggml-org/llama.cpp#25378")
 def test_data_larger_than_the_file(tmp_path: Path, dims: tuple[int, ...]) -> None:
     assert "of a file of" in refused(tmp_path, record(dims=dims))
 
@@ -185,6 +188,7 @@ def test_a_tensor_that_appears_twice(tmp_path: Path) -> None:
         (ARRAY, (U32, [32])),
     ],
 )
+@pytest.mark.case("ggml-org/llama.cpp#25378")
 def test_alignments(tmp_path: Path, alignment: tuple[int, Any]) -> None:
     message = refused(tmp_path, gguf_bytes([("general.alignment", *alignment)], [W]))
     assert "it must be a power of two from 8 to 65536" in message
@@ -217,6 +221,7 @@ else:
 
 
 @pytest.mark.parametrize("shape", ["strings", "two-letter strings", "keys"])
+@pytest.mark.case("ggml-org/llama.cpp#25378")
 def test_the_largest_hostile_headers_stay_under_200_megabytes(tmp_path: Path, shape: str) -> None:
     if shape == "keys":
         raw = head(1, 65_536, b"".join(key_bytes((f"{n:x}", ARRAY, (STRING, [""] * 20))) for n in range(65_536)))

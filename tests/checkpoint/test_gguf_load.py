@@ -40,6 +40,7 @@ def both(tmp_path: Path, family: str, dtype: str, **changes: Any) -> tuple[Any, 
 @pytest.mark.kills("gguf-permuted/removed", "gguf-permuted/always", "gguf-kv-heads/query-count")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", QUANTISED)
+@pytest.mark.case("ggml-org/llama.cpp#3364")
 def test_every_type_and_family_equals_the_same_weights_as_safetensors(tmp_path: Path, family: str, dtype: str) -> None:
     loaded, wanted = both(tmp_path, family, dtype)
     assert_equal(loaded.weights, wanted.weights)
@@ -64,6 +65,7 @@ def test_tying_and_biases_of_the_llama_family_come_from_the_tensors(
 
 
 @pytest.mark.parametrize("heads", [(4, 4), (4, 1), (6, 2)])
+@pytest.mark.case("ggml-org/llama.cpp#3364")
 def test_row_order_with_grouped_heads(tmp_path: Path, heads: tuple[int, int]) -> None:
     loaded, wanted = both(tmp_path, "llama", "Q4_0", num_attention_heads=heads[0], num_key_value_heads=heads[1])
     assert_equal(loaded.weights, wanted.weights)

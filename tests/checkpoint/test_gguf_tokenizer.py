@@ -76,6 +76,7 @@ CUTS = {
 
 
 @pytest.mark.parametrize("text", CUTS)
+@pytest.mark.case("ggml-org/llama.cpp#6920")
 def test_each_rule_cuts_as_its_model_was_trained(tmp_path: Path, text: str) -> None:
     for pre, cuts in CUTS[text].items():
         assert pieces(byte_level(tmp_path, pre), text) == cuts, pre
@@ -95,6 +96,7 @@ def test_qwen_composes_characters_first(tmp_path: Path) -> None:
     assert byte_level(tmp_path, "gpt-2").encode("e\u0301").ids == list("e\u0301".encode())
 
 
+@pytest.mark.case("ggml-org/llama.cpp#6920")
 def test_merges_join_and_whole_words_skip_them_where_the_rule_says_so(tmp_path: Path) -> None:
     """llama.cpp#7193: with ignore_merges a word of the vocabulary is taken whole."""
     words, merges = ("ab", "abc"), ("a b",)
@@ -153,6 +155,7 @@ def test_several_chat_templates_are_chosen_by_name_as_those_of_a_folder(tmp_path
 
 @pytest.mark.kills("gguf-pre-known/default")
 @pytest.mark.parametrize("pre", ["default", "chatglm-bpe", "Smollm", "", None])
+@pytest.mark.case("ggml-org/llama.cpp#6920")
 def test_an_unknown_rule_is_an_error_with_the_known_ones(tmp_path: Path, pre: str | None) -> None:
     with refuses(TokenizerError, "known are gpt-2, smollm, llama-bpe"):
         files(tmp_path, ("tokenizer.ggml.pre", STRING if pre is not None else None, pre))

@@ -92,6 +92,7 @@ def test_a_header_that_is_no_json_object_is_refused(tmp_path: Path, raw: bytes) 
         entry(offsets=(0, 2**64)),
     ],
 )
+@pytest.mark.case("ml-explore/mlx#3363")
 def test_an_entry_of_the_wrong_form_is_refused(tmp_path: Path, value: Any) -> None:
     assert "tensor 'w'" in refused(tmp_path, with_header({"w": value}, DATA))
 
@@ -112,6 +113,7 @@ def test_an_unknown_dtype_is_refused_with_the_known_ones(tmp_path: Path, dtype: 
         (entry((2**40,), (0, 2**42)), bytes(16)),
     ],
 )
+@pytest.mark.case("ml-explore/mlx#3363")
 def test_data_beyond_the_file_is_refused(tmp_path: Path, value: Any, data: bytes) -> None:
     assert "bytes of data" in refused(tmp_path, with_header({"w": value}, data))
 
@@ -130,6 +132,7 @@ def test_data_beyond_the_file_is_refused(tmp_path: Path, value: Any, data: bytes
         entry((0, 2**62), (0, 16)),
     ],
 )
+@pytest.mark.case("ml-explore/mlx#3363")
 def test_bytes_that_are_not_shape_times_dtype_are_refused(tmp_path: Path, value: Any) -> None:
     assert "cannot have 16 bytes" in refused(tmp_path, with_header({"w": value}, DATA))
 
@@ -144,6 +147,7 @@ def test_bytes_that_are_not_shape_times_dtype_are_refused(tmp_path: Path, value:
         ({"a": entry((1,), (0, 4)), "b": entry((1,), (8, 12)), "c": entry((1,), (8, 12))}, "'b' leaves 4"),
     ],
 )
+@pytest.mark.case("ml-explore/mlx#3363")
 def test_two_tensors_over_one_place_are_refused(tmp_path: Path, table: Any, message: str) -> None:
     assert message in refused(tmp_path, with_header(table, DATA))
 
@@ -242,6 +246,7 @@ else:
 """
 
 
+@pytest.mark.case("ml-explore/mlx#3363")
 def test_the_largest_hostile_header_stays_under_200_megabytes(tmp_path: Path) -> None:
     """The worst JSON per byte (empty objects) at the limit of the header's size, in a process of its own."""
     path = tmp_path / "bad.safetensors"

@@ -47,6 +47,7 @@ def assert_same(folder: Path, tensors: dict[str, Any]) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.case("huggingface/transformers#38373")
 def test_every_tensor_of_every_family_lands_at_its_place(tmp_path: Path, family: str, shards: int, tied: bool) -> None:
     config = tiny_config(family, tie_word_embeddings=tied, head_dim=12)
     tensors = tiny_tensors(config)
@@ -101,6 +102,7 @@ def test_16_bit_weights_are_widened_exactly(tmp_path: Path, dtype: str) -> None:
 
 @pytest.mark.kills("bf16-widen/as-float16", "bf16-widen/as-integer")
 @np.errstate(all="ignore")
+@pytest.mark.case("huggingface/safetensors#598")
 def test_all_65536_bfloat16_patterns_widen_exactly() -> None:
     bits = np.arange(65536, dtype=np.uint16)
     wide = widen_bf16(bits)
@@ -117,6 +119,7 @@ def test_all_65536_bfloat16_patterns_widen_exactly() -> None:
     assert np.isnan(widen_bf16(narrow_bf16(wide)))[np.isnan(wide)].all()
 
 
+@pytest.mark.case("huggingface/safetensors#598")
 def test_narrowing_rounds_to_nearest_even() -> None:
     one = np.float32(1)
     ulp = np.float32(2.0**-7)
@@ -132,6 +135,7 @@ def test_narrowing_rounds_to_nearest_even() -> None:
 @pytest.mark.kills("all-present/removed")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.case("vllm-project/vllm-omni#5824")
 def test_each_tensor_deleted_in_turn_is_named(tmp_path: Path, family: str, shards: int) -> None:
     config = tiny_config(family)
     tensors = tiny_tensors(config)
@@ -152,6 +156,7 @@ def test_several_missing_tensors_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.kills("shape-fits/size-only")
 @pytest.mark.parametrize("how", ["transposed", "one row less", "flat", "extra axis"])
+@pytest.mark.case("vllm-project/vllm-omni#5824")
 def test_a_wrong_shape_is_an_error_that_names_both(tmp_path: Path, how: str) -> None:
     config = tiny_config()
     tensors = tiny_tensors(config)
@@ -170,6 +175,7 @@ def test_a_wrong_shape_is_an_error_that_names_both(tmp_path: Path, how: str) -> 
         load_model(tmp_path)
 
 
+@pytest.mark.case("vllm-project/vllm-omni#5824")
 def test_an_unknown_tensor_is_told_not_taken(tmp_path: Path) -> None:
     config = tiny_config()
     tensors = tiny_tensors(config)
@@ -202,6 +208,7 @@ def test_a_tensor_that_the_config_denies_is_an_error(tmp_path: Path, family: str
 
 
 @pytest.mark.parametrize(("flag", "present"), [(None, False), (False, False), (True, True)])
+@pytest.mark.case("mlc-ai/mlc-llm#3494")
 def test_bias_flag_and_file_agree_or_fail(tmp_path: Path, flag: bool | None, present: bool) -> None:
     """mlc-llm#3494: the flag absent, true and false, over a file with and without biases of 3.0."""
     stated = tiny_config("llama", attention_bias=flag)
@@ -234,6 +241,7 @@ TYING: list[tuple[bool | None, str, bool | str, str | None]] = [
 
 @pytest.mark.kills("tie-contradiction/removed")
 @pytest.mark.parametrize(("flag", "head", "outcome", "note"), TYING)
+@pytest.mark.case("vllm-project/vllm#5621")
 def test_the_nine_cases_of_tied_embeddings(
     tmp_path: Path, flag: bool | None, head: str, outcome: bool | str, note: str | None
 ) -> None:
@@ -258,6 +266,7 @@ def test_the_nine_cases_of_tied_embeddings(
 
 
 @pytest.mark.kills("shard-present/skipped")
+@pytest.mark.case("vllm-project/vllm#34859")
 def test_each_file_deleted_in_turn_is_named(tmp_path: Path) -> None:
     write_tiny(tmp_path, shards=3)
     for path in sorted(tmp_path.glob("*.safetensors")):
@@ -284,6 +293,7 @@ def change_index(folder: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     "target", ["../secret.safetensors", "/tmp/x.safetensors", "sub/x.safetensors", "", "..", "a\\b"]
 )
+@pytest.mark.case("huggingface/transformers#47176")
 def test_an_index_that_points_elsewhere_is_refused(tmp_path: Path, target: str) -> None:
     folder = write_tiny(tmp_path / "model", shards=2)
     save_safetensors(tmp_path / "secret.safetensors", {"model.norm.weight": np.ones(32, np.float32)})
@@ -292,6 +302,7 @@ def test_an_index_that_points_elsewhere_is_refused(tmp_path: Path, target: str) 
         load_model(folder)
 
 
+@pytest.mark.case("huggingface/transformers#47176")
 def test_a_shard_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     folder = write_tiny(tmp_path / "model")
     (folder / "model.safetensors").rename(tmp_path / "elsewhere")
@@ -301,6 +312,7 @@ def test_a_shard_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.case("huggingface/transformers#47176")
 def test_a_hub_cache_with_its_links_loads(tmp_path: Path, shards: int) -> None:
     plain = write_tiny(tmp_path / "plain", shards=shards)
     blobs, snapshot = tmp_path / "models--o--m" / "blobs", tmp_path / "models--o--m" / "snapshots" / "0a1b"

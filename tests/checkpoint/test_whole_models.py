@@ -20,6 +20,7 @@ def logits(place: Path) -> Any:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", QUANTISED)
+@pytest.mark.case("ggml-org/llama.cpp#3364")
 def test_gguf_logits_equal_those_of_a_directory(tmp_path: Path, family: str, dtype: str) -> None:
     changes = {"sliding_window": 4} if family == "mistral" else {}
     raw, config, tensors = tiny_gguf(family, dtype, num_hidden_layers=1, **changes)
@@ -31,6 +32,7 @@ def test_gguf_logits_equal_those_of_a_directory(tmp_path: Path, family: str, dty
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])
+@pytest.mark.case("huggingface/safetensors#598")
 def test_16_bit_directories_answer_as_their_float32_values_do(tmp_path: Path, dtype: str) -> None:
     from teachkv.checkpoint import load_model
     from tests.toys import tiny_config, tiny_tensors

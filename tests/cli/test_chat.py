@@ -9,6 +9,7 @@ import pytest
 from teachkv import SamplingParams
 from teachkv.commands.chat import Session
 from teachkv.errors import RequestError, TeachKVError
+from teachkv.text import ChatTemplate
 from tests.engine.markov import alphabet
 
 SEND = SamplingParams(temperature=0, max_tokens=3)
@@ -92,6 +93,18 @@ def test_commands(feed: Feed, capsys: pytest.CaptureFixture[str]) -> None:
     session.take("/clear")
     session.take("/retry")
     assert session.turns == []
+
+
+def test_one_of_several_templates_is_chosen_by_name(feed: Feed, capsys: pytest.CaptureFixture[str]) -> None:
+    llm, _ = alphabet()
+    llm._alive().assembly.tokenizer.chat_template = ChatTemplate({"short": "{{ messages[-1].content }}"})
+    feed("hello")
+    session = Session(llm, SEND, template="short")
+    session.run()
+    assert [turn["role"] for turn in session.turns] == ["user", "assistant"]
+    feed("hello")
+    Session(llm, SEND).run()
+    assert "has no template named 'default'; choose one by name: short" in capsys.readouterr().err
 
 
 def test_a_model_without_a_template_says_so() -> None:

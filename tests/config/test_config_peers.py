@@ -36,6 +36,7 @@ def rotary(config: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("scaling", SCALED, ids=lambda scaling: scaling["rope_type"])
 @pytest.mark.parametrize("head_dim", [8, 64, 128])
 @pytest.mark.parametrize(("theta", "original"), [(1e4, 16), (5e5, 8192)])
+@pytest.mark.case("unslothai/unsloth#2405")
 def test_frequencies_and_attention_factor(scaling: dict[str, Any], head_dim: int, theta: float, original: int) -> None:
     if scaling["rope_type"] in ("llama3", "yarn"):
         scaling = scaling | {"original_max_position_embeddings": original}

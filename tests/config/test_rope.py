@@ -60,6 +60,7 @@ def by_hand(config: RopeConfig) -> list[float]:
 @pytest.mark.parametrize("kind", ["default", "linear", "dynamic", "llama3", "yarn"])
 @pytest.mark.parametrize("head_dim", [8, 64, 128])
 @pytest.mark.parametrize("original", [16, 4096])
+@pytest.mark.case("unslothai/unsloth#2405")
 def test_frequencies_equal_the_formulas(kind: str, head_dim: int, original: int) -> None:
     config = RopeConfig(kind, 10000.0, head_dim, original, 4.0)
     assert inverse_frequencies(config) == pytest.approx(by_hand(config), rel=1e-12)
@@ -92,6 +93,7 @@ def test_yarn_multiplies_the_attention_factor_into_both_tables() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 257, 4095, 65535])
+@pytest.mark.case("huggingface/transformers#29285")
 def test_tables_hold_at_long_positions(position: int) -> None:
     """transformers#29285: angles in low precision drift. Compared with integer-exact reduction of the angle."""
     config = RopeConfig("default", 1e6, 64, 131072)
@@ -128,6 +130,7 @@ def test_dynamic_without_prompt_lengths_is_refused() -> None:
 
 @pytest.mark.kills("rope-theta-nested/top-level-only")
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.case("deepspeedai/DeepSpeed#8345")
 def test_v4_and_v5_spellings_give_the_same_settings(family: str) -> None:
     v4 = ModelConfig.from_dict(tiny_config(family, rope_theta=5e5))
     v5 = ModelConfig.from_dict(
@@ -139,6 +142,7 @@ def test_v4_and_v5_spellings_give_the_same_settings(family: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SCALED)
+@pytest.mark.case("unslothai/unsloth#2405")
 def test_every_kind_reads_the_same_from_all_three_spellings(kind: str) -> None:
     settings = SCALED[kind]
     old = read(rope_scaling=settings | {"type": kind}, max_position_embeddings=16)
@@ -153,6 +157,7 @@ def test_every_kind_reads_the_same_from_all_three_spellings(kind: str) -> None:
 
 
 @pytest.mark.kills("rope-theta-agrees/removed")
+@pytest.mark.case("deepspeedai/DeepSpeed#8345")
 def test_two_bases_that_disagree_are_an_error() -> None:
     with pytest.raises(ConfigError, match="rope_theta is 10000, but 500000 inside rope_parameters"):
         read(rope_theta=1e4, rope_parameters={"rope_theta": 5e5})
@@ -201,6 +206,7 @@ def test_contradictory_settings_are_errors(changes: dict[str, Any], message: str
 
 @pytest.mark.kills("rope-kind-known/default")
 @pytest.mark.parametrize("kind", ["longrope", "su", "mrope", "proportional", "ntk", ""])
+@pytest.mark.case("unslothai/unsloth#2405")
 def test_an_unknown_kind_is_an_error_with_the_known_ones(kind: str) -> None:
     if kind == "":
         assert read(rope_scaling={"rope_type": kind}).kind == "default"

@@ -45,6 +45,7 @@ def test_flat_distribution_over_a_prime_vocabulary():
 
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.kills("topk-exact/by-value", "topk-exact/highest-id")
+@pytest.mark.case("flashinfer-ai/flashinfer#3774")
 def test_top_k_keeps_exactly_k_and_the_lowest_id_wins(batch):
     assert support(logs(0.4, 0.3, 0.3), SamplingParams(top_k=2), batch=batch) == {0, 1}
     assert support(logs(0.3, 0.3, 0.4), SamplingParams(top_k=2), batch=batch) == {0, 2}
@@ -56,6 +57,7 @@ def test_top_k_keeps_exactly_k_and_the_lowest_id_wins(batch):
 
 
 @pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.case("flashinfer-ai/flashinfer#3774")
 def test_k_of_one_equals_greedy(batch):
     logits = np.random.default_rng(3).integers(0, 4, (batch, 97)).astype(np.float32)
     greedy = sample_batch(OPS, logits, [at(0, SamplingParams(temperature=0))] * batch)
@@ -70,6 +72,7 @@ def test_k_of_one_equals_greedy(batch):
 )
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.kills("topp-crossing/dropped", "topp-crossing/one-more")
+@pytest.mark.case("rasbt/reasoning-from-scratch#164")
 def test_top_p_keeps_the_token_that_crosses(p, expected, batch):
     ids = kept(scale(logs(0.5, 0.3, 0.2), 1.0), 0, p, 0)
     assert ids is None or set(ids.tolist()) == expected
@@ -78,6 +81,7 @@ def test_top_p_keeps_the_token_that_crosses(p, expected, batch):
     assert support(logs(0.3, 0.2, 0.5), SamplingParams(top_p=p), batch=batch, count=300) == shuffled
 
 
+@pytest.mark.case("rasbt/reasoning-from-scratch#164")
 def test_top_p_cuts_ties_by_id_in_flat_and_wide_vocabularies():
     assert support(np.zeros(10), SamplingParams(top_p=0.3)) == {0, 1, 2}
     scaled = scale(np.zeros(5000, np.float32), 1.0)
@@ -101,6 +105,7 @@ def test_min_p_works_alone_and_keeps_its_boundary():
 
 
 @pytest.mark.parametrize("vocab", [31, 32, 33, 97, 1023, 1024, 1025])
+@pytest.mark.case("flashinfer-ai/flashinfer#1178")
 def test_each_single_allowed_token_is_drawn(vocab):
     for only in {0, 1, 30, vocab // 2, vocab - 2, vocab - 1}:
         row = np.full(vocab, -np.inf, np.float32)
@@ -111,6 +116,7 @@ def test_each_single_allowed_token_is_drawn(vocab):
 
 
 @pytest.mark.kills("finite-logits/removed", "finite-logits/nan-only")
+@pytest.mark.case("flashinfer-ai/flashinfer#1178", "Don-Chad/ninfer-3090#23")
 def test_no_finite_maximum_is_an_error_of_that_row_alone():
     good, nan, inf, none = np.zeros(97), np.zeros(97), np.zeros(97), np.full(97, -np.inf)
     nan[50], inf[3] = np.nan, np.inf

@@ -22,6 +22,7 @@ def exact(row):
     return row - row.max() - np.log(np.exp(row - row.max()).sum())
 
 
+@pytest.mark.case("vllm-project/vllm#9453")
 def test_raw_values_do_not_depend_on_temperature_penalties_or_filters():
     for params in ({}, {"temperature": 2.0}, {"repetition_penalty": 1.5}, {"top_k": 1}, {"logit_bias": {0: 50.0}}):
         _, found = entry(prompt=[2], logprobs=3, **params)
@@ -38,6 +39,7 @@ def test_raw_values_are_read_from_logits_that_penalties_have_not_touched():
     assert logits.tolist() == rows(ROW).tolist()
 
 
+@pytest.mark.case("vllm-project/vllm#9453")
 def test_processed_values_are_what_the_draw_saw():
     _, found = entry(logprobs=-1, logprobs_mode="processed_logprobs", temperature=2.0)
     assert [found[i].logprob for i in range(3)] == pytest.approx(exact(np.array(ROW) / 2), abs=2e-7)
@@ -54,6 +56,7 @@ def test_logits_modes_report_logits():
     assert [found[i].logprob for i in range(3)] == pytest.approx([0, math.log(2) + 1, math.log(4)])
 
 
+@pytest.mark.case("vllm-project/vllm#9453")
 def test_the_sum_over_the_vocabulary_is_one():
     rng = np.random.default_rng(0)
     for scale in (0.01, 1, 30, 1000):
@@ -64,6 +67,7 @@ def test_the_sum_over_the_vocabulary_is_one():
 
 
 @pytest.mark.kills("chosen-reported/removed")
+@pytest.mark.case("vllm-project/vllm#9453")
 def test_the_chosen_token_is_always_there_with_its_rank():
     for index in range(60):
         made = state(SamplingParams(logprobs=1), vocab_size=5, generated=[0] * index, decode=str)

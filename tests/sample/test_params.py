@@ -41,6 +41,7 @@ def test_unknown_names_are_both_kinds_of_error_and_name_the_nearest():
         {"skip_special_tokens": None}, {"include_stop_str_in_output": "yes"},
     ],
 )  # fmt: skip
+@pytest.mark.case("rasbt/reasoning-from-scratch#164")
 def test_values_out_of_range_are_refused_in_one_line(bad):
     with pytest.raises(OptionError) as caught:
         SamplingParams(**bad)

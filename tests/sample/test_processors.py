@@ -19,6 +19,7 @@ def processed(params, values, prompt=(), generated=(), **more):
 
 
 @pytest.mark.kills("repetition-sign/always-divides", "penalty-scope/output-only", "penalty-scope/padding")
+@pytest.mark.case("huggingface/text-generation-inference#1765")
 def test_repetition_divides_positive_multiplies_negative_once_per_token_prompt_and_output():
     params = SamplingParams(repetition_penalty=2.0)
     values = [1, 2, -3, 4, 0, -1]
@@ -27,6 +28,7 @@ def test_repetition_divides_positive_multiplies_negative_once_per_token_prompt_a
     assert processed(params, values, generated=[0]) == [0.5, 2, -3, 4, 0, -1]
 
 
+@pytest.mark.case("huggingface/text-generation-inference#1765")
 def test_presence_and_frequency_count_the_output_only():
     values = [0, 0, 0, 0]
     both = SamplingParams(presence_penalty=0.5, frequency_penalty=0.25)
@@ -36,6 +38,7 @@ def test_presence_and_frequency_count_the_output_only():
 
 
 @pytest.mark.kills("penalty-scope/padding")
+@pytest.mark.case("huggingface/text-generation-inference#1765")
 def test_a_prompt_shorter_than_its_neighbours_is_not_padded_into_the_penalty():
     """Prompt [5]; token 0 is what a padded row would be filled with, and it is slightly preferred."""
     values = [1.01, 0, 0, 0, 0, 1.0, 1.0]

@@ -24,6 +24,7 @@ def controls(tokenizer, ids):
 
 
 @pytest.mark.kills("user-text-shielded/removed", "user-text-shielded/first-only")
+@pytest.mark.case("huggingface/transformers#29279")
 def test_a_user_who_types_the_turn_marker_forges_nothing():
     for tokenizer in tokenizers():
         for role in ("user", "system", "assistant", "tool"):
@@ -57,6 +58,7 @@ def test_harmless_chats_are_tokenised_as_the_package_does_it():
     )
 )
 @pytest.mark.kills("user-text-shielded/removed", "user-text-shielded/first-only")
+@pytest.mark.case("huggingface/transformers#29279")
 def test_two_control_tokens_per_message_whatever_it_says(contents):
     messages = [{"role": "user", "content": content} for content in contents]
     for tokenizer in tokenizers():
@@ -65,6 +67,7 @@ def test_two_control_tokens_per_message_whatever_it_says(contents):
         assert tokenizer.decode(ids, skip_special=False) == CHATML.render(messages)
 
 
+@pytest.mark.case("huggingface/transformers#29279")
 def test_nested_control_tokens_roles_tools_and_documents_are_shielded_too():
     template = ChatTemplate(
         "{% for m in messages %}<|a|>{{ m.role }}:{{ m.content }}{% endfor %}{{ tools | tojson }}"
@@ -102,6 +105,7 @@ def test_a_template_that_cuts_a_shielded_text_in_two_is_refused():
 @pytest.mark.parametrize("template_writes", [True, False])
 @pytest.mark.parametrize("tokenizer_adds", [True, False])
 @pytest.mark.kills("chat-one-bos/always-adds", "chat-one-bos/never-adds")
+@pytest.mark.case("vllm-project/vllm#27486")
 def test_exactly_one_bos_if_anyone_wants_one(make, template_writes, tokenizer_adds):
     bos = "<|endoftext|>" if make is byte_level else "<s>"
     template = ChatTemplate(("{{ bos_token }}" if template_writes else "") + "{{ messages[0].content }}")

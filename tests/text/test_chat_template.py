@@ -42,6 +42,7 @@ def render(source, messages=USER, **more):
         "{{ messages.sort() }}",
     ],
 )
+@pytest.mark.case("guidance-ai/guidance#1475")
 def test_escapes_and_changes_are_refused_or_empty(escape):
     messages = copy.deepcopy(USER)
     try:
@@ -58,6 +59,7 @@ def test_a_template_that_sets_its_own_copy_leaves_the_callers_messages():
     assert messages == USER
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#1132")
 def test_the_clock_is_an_argument():
     template = ChatTemplate("{{ strftime_now('%d %B %Y') }}", clock=lambda: datetime(2024, 7, 26))
     assert template.render(USER) == "26 July 2024"
@@ -65,6 +67,7 @@ def test_the_clock_is_an_argument():
 
 
 @pytest.mark.kills("template-whitespace/no-lstrip", "template-whitespace/no-trim")
+@pytest.mark.case("smg-project/smg#685")
 def test_indented_blocks_on_their_own_line_leave_nothing():
     assert (
         render("{% for m in messages %}\n    {% if m %}\n{{ m.content }}\n    {% endif %}\n{% endfor %}\nend")
@@ -73,6 +76,7 @@ def test_indented_blocks_on_their_own_line_leave_nothing():
 
 
 @pytest.mark.kills("template-refusal/own-words-lost")
+@pytest.mark.case("EricLBuehler/mistral.rs#506")
 def test_a_refusal_carries_the_templates_own_words():
     with pytest.raises(TemplateError, match="roles must alternate, ann"):
         render("{{ raise_exception('roles must alternate, ' + messages[0].name) }}", [{"role": "user", "name": "ann"}])
@@ -96,6 +100,7 @@ def test_whatever_goes_wrong_inside_is_a_template_error_in_one_line(source, word
 
 
 @pytest.mark.kills("template-limits/no-ticks")
+@pytest.mark.case("guidance-ai/guidance#1475")
 def test_loops_without_output_run_out_of_time(monkeypatch):
     monkeypatch.setattr(limits.Budget.__init__, "__defaults__", (0.05, limits.MAX_CHARS))
     # Long enough to pass the limit many times over, and short enough to end at all when nothing stops it.
@@ -146,6 +151,7 @@ def test_loops_without_output_run_out_of_time(monkeypatch):
         "{{ range(10 ** 9) | list }}",
     ],
 )
+@pytest.mark.case("guidance-ai/guidance#1475")
 def test_what_grows_without_bound_is_refused_before_it_grows(source):
     begun = time.process_time()
     with pytest.raises(TemplateError):
@@ -162,6 +168,7 @@ def test_ordinary_long_chats_stay_within_the_limits():
 
 
 @pytest.mark.kills("template-place/config-first", "template-place/no-file")
+@pytest.mark.case("huggingface/transformers#33246")
 def test_places_and_their_priority(tmp_path):
     def put(name, value):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -189,6 +196,7 @@ def test_places_and_their_priority(tmp_path):
     assert "chat_template.jinja" in template.where
 
 
+@pytest.mark.case("huggingface/transformers#33246")
 def test_named_templates_and_a_list_without_default(tmp_path):
     entries = [{"name": "tool_use", "template": "T"}, {"name": "rag", "template": "R"}]
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": entries}))

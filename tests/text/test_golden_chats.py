@@ -33,6 +33,7 @@ def outcome(style, case):
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.kills("template-whitespace/no-lstrip", "template-whitespace/no-trim", "template-refusal/own-words-lost")
+@pytest.mark.case("smg-project/smg#685")
 def test_rendered_as_frozen(style):
     frozen = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert {case: outcome(style, case) for case in CONVERSATIONS} == frozen[style]

@@ -38,6 +38,7 @@ def by_us(style, case, **options):
 @pytest.mark.parametrize("options", [{}, {"add_generation_prompt": True}, {"continue_final_message": True}])
 @pytest.mark.parametrize("case", CONVERSATIONS)
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.case("smg-project/smg#685")
 def test_render_equals_the_reference(style, case, options):
     try:
         wanted = by_reference(style, CONVERSATIONS[case], **options)

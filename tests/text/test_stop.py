@@ -70,6 +70,7 @@ STOPS = [["cd"], ["bcx"], ["d\nLONG"], ["cd", "bcx", "d\nLONG"], ["abab", "b"], 
 @pytest.mark.parametrize("stops", STOPS)
 @pytest.mark.parametrize("ending", ["stop", "length", "abort"])
 @pytest.mark.kills("flush-held/forgotten", "flush-held/only-at-eos", "hold-back/leaks-half")
+@pytest.mark.case("ggml-org/llama.cpp#10914")
 def test_all_cuts_of_a_text_give_one_answer(stops, ending):
     for text in ("ababcabcabdz", "abcdbcbcabca", "xxabcabdd\nLO"):
         want = expected(text, stops)
@@ -85,6 +86,7 @@ def test_all_cuts_of_a_text_give_one_answer(stops, ending):
     stops=st.lists(st.text(alphabet="abc", min_size=1, max_size=4), max_size=3),
     data=st.data(),
 )
+@pytest.mark.case("ggml-org/llama.cpp#10914")
 def test_any_text_any_stops(text, stops, data):
     places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})
     pieces = [text[a:b] for a, b in itertools.pairwise(places)]

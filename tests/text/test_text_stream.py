@@ -39,11 +39,13 @@ def test_pieces_equal_the_whole_at_every_length(kind, data):
 
 @given(raw=st.binary(max_size=24))
 @pytest.mark.kills("whole-characters/each-token-alone", "flush-bytes/forgotten")
+@pytest.mark.case("antonellof/ferrox#124")
 def test_random_bytes(raw):
     assert "".join(streamed(ByteTokenizer(), raw)) == raw.decode("utf-8", "replace")
 
 
 @pytest.mark.kills("whole-characters/each-token-alone")
+@pytest.mark.case("antonellof/ferrox#124")
 def test_an_emoji_over_four_tokens_comes_out_once_and_whole():
     assert streamed(ByteTokenizer(), "a👩b".encode()) == ["a", "", "", "", "👩", "b", ""]
 
@@ -55,12 +57,14 @@ def test_a_text_cut_inside_a_character_says_so():
 
 
 @pytest.mark.kills("whole-characters/drops-invalid")
+@pytest.mark.case("antonellof/ferrox#124")
 def test_invalid_bytes_give_one_replacement_each_and_do_not_block():
     assert streamed(ByteTokenizer(), b"\xffA\xfe\xfdB") == ["\ufffd", "A", "\ufffd", "\ufffd", "B", ""]
     assert streamed(ByteTokenizer(), b"\xe2\x82A") == ["", "", "\ufffdA", ""]
 
 
 @pytest.mark.kills("first-space/every-piece", "first-space/never")
+@pytest.mark.case("huggingface/tokenizers#1141")
 def test_word_starts_keep_their_space_except_the_very_first():
     tokenizer = made("sentencepiece")
     ids = tokenizer.encode("a b c")

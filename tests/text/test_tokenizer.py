@@ -90,6 +90,7 @@ def test_specials_are_shown_only_on_request():
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.kills("text-stays-text/removed")
+@pytest.mark.case("huggingface/transformers#29279")
 def test_text_that_spells_a_control_token_stays_text(kind):
     tokenizer = ours(MAKERS[kind]())
     for control, number in tokenizer.special_tokens.items():
@@ -145,6 +146,7 @@ def test_tags_that_the_template_uses_are_control_tokens_even_if_not_marked_so():
 
 
 @pytest.mark.kills("one-bos/removed")
+@pytest.mark.case("vllm-project/vllm#27486")
 def test_raw_prompts_get_exactly_one_bos_whatever_they_spell():
     tokenizer = ours(byte_level(bos="<|endoftext|>"), bos_token="<|endoftext|>", eos_token={"content": "<|im_end|>"})
     bos = tokenizer.bos_id
