@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", action="append", help="only this one (may be repeated)")
     parser.add_argument("--findings", type=Path, default=Path("build/fuzz"), metavar="DIR")
-    parser.add_argument("--out", type=Path, metavar="JSON", help="write a record")
+    parser.add_argument("--out", type=Path, metavar="JSON", help="write a record, anew every minute")
     parser.add_argument("--replay", type=Path, metavar="FILE")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -46,8 +46,7 @@ def main() -> int:
 
 def silence_panics() -> None:
     """The tokenizers package writes its panics on stderr by itself; each one is judged here by its exception."""
-    kept = os.dup(2)
-    sys.stderr = os.fdopen(kept, "w", buffering=1)
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
@@ -64,8 +63,25 @@ def replay(file: Path, readers: list[Any]) -> int:
 def run(courses: list[Course], options: argparse.Namespace, seconds: float | None) -> int:
     bound_memory()
     print(f"seed {options.seed}; readers: {', '.join(course.reader.name for course in courses)}", flush=True)
-    used = fuzz(courses, random.Random(options.seed), seconds=seconds, rounds=options.rounds, alive=expect_life)
+    options.findings.mkdir(parents=True, exist_ok=True)
+    lasts = [keep_last(course, options.findings) for course in courses]
+    begun = saved = time.monotonic()
+
+    def alive() -> None:
+        nonlocal saved
+        expect_life()
+        if options.out is not None and time.monotonic() - saved > 60:
+            saved = time.monotonic()
+            write(options.out, summary(courses, options.seed, saved - begun))
+
+    used = fuzz(courses, random.Random(options.seed), seconds=seconds, rounds=options.rounds, alive=alive)
     faulthandler.cancel_dump_traceback_later()
+    for last in lasts:
+        last.unlink()
+    return tell(courses, options, used)
+
+
+def tell(courses: list[Course], options: argparse.Namespace, used: float) -> int:
     record = summary(courses, options.seed, used)
     for course in courses:
         tale = (
@@ -73,18 +89,36 @@ def run(courses: list[Course], options: argparse.Namespace, seconds: float | Non
         )
         print(f"{course.reader.name:<18} {tale}")
         for finding in course.findings.values():
-            options.findings.mkdir(parents=True, exist_ok=True)
             (options.findings / finding.name).write_bytes(finding.raw)
             print(f"  FOUND {finding.what}\n    python -m tests.fuzz --replay {options.findings / finding.name}")
     print(f"{used:.0f} s, {sum(course.rounds for course in courses)} inputs, {len(record['findings'])} findings")
     if options.out is not None:
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        write(options.out, record)
     return 1 if record["findings"] else 0
 
 
+def keep_last(course: Course, folder: Path) -> Path:
+    """Keep the input being read in a file, for the case that it ends the process."""
+    path = folder / f"{course.reader.name.replace(' ', '-')}-last.bin"
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
+
+    def note(raw: bytes) -> None:
+        os.pwrite(file, raw, 0)
+        os.truncate(file, len(raw))
+
+    course.note = note
+    return path
+
+
 def expect_life() -> None:
-    """End the process with a traceback if no Python signal reaches what hangs; a batch takes seconds."""
-    faulthandler.dump_traceback_later(300, exit=True, file=sys.__stderr__)
+    """End the process with a traceback if no Python signal reaches what hangs. A batch takes seconds; a machine may be
+    put to sleep for minutes.
+    """
+    faulthandler.dump_traceback_later(1200, exit=True, file=sys.stderr)
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def bound_memory() -> None:

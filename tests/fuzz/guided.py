@@ -21,7 +21,7 @@ from tests.fuzz.damage import damaged, words_of
 from tests.fuzz.readers import Reader
 
 OWN = (str(Path(__file__).parents[2] / "teachkv"), str(Path(__file__)))
-HANG = 10  # seconds for one input; a template may take 5 by its own limit
+HANG = 10  # seconds of computing for one input; a template may take 5 by its own limit
 LONGEST = 1 << 17
 MESSAGE = 700  # characters; messages quote foreign text, cut
 
@@ -79,6 +79,7 @@ class Course:
     reader: Reader
     guided: bool = True
     own: tuple[str, ...] = OWN
+    note: Callable[[bytes], None] = lambda raw: None  # told each input before it is read
     inputs: list[bytes] = field(default_factory=list)
     reached: set[tuple[int, int, int]] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -99,6 +100,7 @@ class Course:
 
     def attempt(self, raw: bytes, *, always: bool = False) -> None:
         ending: list[str] = []
+        self.note(raw)
         seen = Lines(self.own).run(lambda: ending.append(how_it_ends(self.reader, raw)))
         self.refused += ending[0] == "refused"
         if ending[0] not in ("read", "refused"):
@@ -110,8 +112,8 @@ class Course:
 
 def how_it_ends(reader: Reader, raw: bytes) -> str:
     """ "read", "refused", or what went wrong and where."""
-    before = signal.signal(signal.SIGALRM, _late)
-    signal.setitimer(signal.ITIMER_REAL, HANG)
+    before = signal.signal(signal.SIGPROF, _late)
+    signal.setitimer(signal.ITIMER_PROF, HANG)
     try:
         reader.read(raw)
     except TeachKVError as problem:
@@ -123,8 +125,8 @@ def how_it_ends(reader: Reader, raw: bytes) -> str:
     except BaseException as problem:  # a panic of the tokenizers package is no Exception
         return f"{reader.name}: {type(problem).__name__} at {_place(problem)}"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
     return "read"
 
 
