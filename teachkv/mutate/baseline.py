@@ -1,8 +1,13 @@
-"""The tests without a mutant: twice, once traced module by module, once with every claimed killer alone."""
+"""The tests without a mutant: twice, once module by module, once with every claimed killer alone.
+
+Tracing takes several times a test's own time, and a kill by a claimed killer proves that the killer gets there. So
+the first pass traces only those modules whose way through the code decides which tests run; the rest is traced when
+a survivor asks for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,9 +22,10 @@ BUDGET = 600.0  # seconds for one module's tests, when nothing is known of them 
 
 @dataclass
 class Baseline:
-    """Per test: the outcome, its time, which spans it reaches and which files it enters."""
+    """Per test: the outcome, its time, which spans it reaches and which files it enters (of those in `traced`)."""
 
     tests: dict[str, TestOutcome] = field(default_factory=dict)
+    traced: set[str] = field(default_factory=set)
     quarantined: list[str] = field(default_factory=list)
     red: list[str] = field(default_factory=list)
 
@@ -32,6 +38,12 @@ class Baseline:
         if nodeid in self.quarantined:
             return "differs from run to run without a mutant"
         return f"is {self.tests[nodeid].outcome if nodeid in self.tests else 'unknown'} without a mutant"
+
+    def learn(self, more: Baseline) -> None:
+        """Takes over tests that are new here, and of known ones what tracing them said."""
+        for nodeid, test in more.tests.items():
+            self.tests.setdefault(nodeid, test).reached = test.reached
+        self.traced |= more.traced
 
     def seconds(self, nodeids: list[str]) -> float:
         return sum(self.tests[nodeid].seconds for nodeid in nodeids if nodeid in self.tests)
@@ -51,11 +63,18 @@ def by_module(items: list[pytest.Item]) -> Iterator[list[str]]:
     yield from groups.values()
 
 
-def run_baseline(pool: Pool, items: list[pytest.Item]) -> Baseline:
-    """First pass, traced. What fails is run once more: a test that fails twice is red, once is quarantined."""
+def run_baseline(pool: Pool, items: list[pytest.Item], to_trace: Container[str] | None = None) -> Baseline:
+    """First pass; modules with a test in `to_trace` (None: all) are traced.
+
+    What fails is run once more: a test that fails twice is red, once is quarantined.
+    """
     baseline = Baseline()
     groups = list(by_module(items))
-    for result in pool.run([Task("baseline", group, BUDGET, trace=True) for group in groups]):
+    tasks = [Task("baseline", group, BUDGET) for group in groups]
+    for task in tasks:
+        task.trace = to_trace is None or any(nodeid in to_trace for nodeid in task.nodeids)
+        baseline.traced.update(task.nodeids if task.trace else ())
+    for result in pool.run(tasks):
         _take(baseline, result)
     failed = [group for group in groups if any(_is_red(baseline, nodeid) for nodeid in group)]
     again = Baseline()

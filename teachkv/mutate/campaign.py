@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from teachkv.mutate.baseline import Baseline, compare, run_baseline
-from teachkv.mutate.canary import canary_tasks
+from teachkv.mutate.canary import canary_tasks, quick_killers
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import Claim, find_claims
 from teachkv.mutate.decide import Decider
@@ -66,7 +66,7 @@ class Campaign:
     def run(self) -> None:
         """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""
         self.progress(f"baseline of {len(self.items)} tests, ")
-        self.baseline = run_baseline(self.pool, self.items)
+        self.baseline = run_baseline(self.pool, self.items, self.needed.to_trace(self.mutants))
         self.controls.quarantined += self.baseline.quarantined
         self.controls.baseline = len(self.baseline.tests)
         if self.baseline.red:
@@ -86,13 +86,11 @@ class Campaign:
 
     def widen(self, mutant: Mutant) -> None:
         """More tests for a mutant that no claimed killer killed; one that is red or differs takes no part."""
-        items = self.needed.later(mutant, self.baseline.tests)
-        if not items:
-            return
-        self.progress(f" [{len(items)} more tests for {mutant.id}] ")
-        more = run_baseline(self.pool, items)
-        self.baseline.tests.update(more.tests)
-        self.controls.baseline += len(more.tests)
+        items = self.needed.later(mutant, self.baseline.traced)
+        if items:
+            self.progress(f" [{len(items)} tests for {mutant.id}] ")
+            self.baseline.learn(run_baseline(self.pool, items))
+            self.controls.baseline = len(self.baseline.tests)
 
     def progress(self, text: str) -> None:
         """Where the run is, on one line: a dot for each mutant that holds, a letter for each that does not."""
@@ -190,6 +188,7 @@ class Campaign:
 
     def _canary(self) -> None:
         """A failure planted where a test certainly passes by must be seen as one, in each way of applying."""
+        self.baseline.learn(run_baseline(self.pool, quick_killers(self)))
         for how, tasks in canary_tasks(self):
             killed = ""
             for result in self.pool.run(tasks):

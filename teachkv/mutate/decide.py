@@ -224,6 +224,8 @@ class Decider:
         verdict = next((verdict for verdict in order if verdict in trial.verdicts), Verdict.UNEXERCISED)
         if verdict == Verdict.SURVIVED and result.reached_by == 0:
             verdict = Verdict.UNEXERCISED
+        if verdict in KILLS:
+            result.reached_by = max(result.reached_by, 1)  # its killer, which need not have been traced
         if verdict in KILLS and result.decoy:
             return Verdict.DECOY_KILLED
         if verdict in KILLS and result.unpaired:

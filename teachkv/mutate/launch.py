@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,9 @@ class Launcher:
         more = {"pipe": pipe, "tmp": str(folder / "tmp"), "task": {**task.__dict__, "plan": None}, "kernels": written}
         restart.write_spec(folder / "spec.json", texts, **more)
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba"), **stand_ins}
+        if environment.pop("PYTHONDONTWRITEBYTECODE", None):
+            # Nothing into the packages' folders, as was asked for; but compiling all of them once a run is enough.
+            environment["PYTHONPYCACHEPREFIX"] = str(folder.parent / "bytecode")
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -100,7 +104,7 @@ def _why_no_fork() -> str:
     return ""
 
 
-def serve(session: pytest.Session, tracer: ReachTracer, spec: dict[str, Any], finder: Any) -> None:
+def serve(session: pytest.Session, make_tracer: Callable[[], ReachTracer], spec: dict[str, Any], finder: Any) -> None:
     """The cold child's side: runs the task that boot.py was given and leaves. Returns only on collection errors."""
     if session.testsfailed:
         return
@@ -112,6 +116,7 @@ def serve(session: pytest.Session, tracer: ReachTracer, spec: dict[str, Any], fi
     isolate.quieten(session.config, Path(spec["tmp"]))
     isolate.seed()
     opened = Opened(spec["kernels"])
+    tracer = make_tracer() if task.trace else None
     answer = answer_for(session, task, tracer, Path(spec["tmp"]))
     answer.applied = bool(finder.served or opened.seen) or not (spec["texts"] or spec["kernels"])
     send(spec["pipe"], answer)

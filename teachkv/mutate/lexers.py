@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _LAYOUT = {
     tokenize.COMMENT,
@@ -48,20 +50,26 @@ class Comment:
     alone: bool = True
 
 
+@lru_cache(maxsize=1)  # a file is asked for its tokens and then for its comments
+def _scan(text: str) -> list[tokenize.TokenInfo]:
+    """All tokens of Python text up to the first error. A fragment may end inside a bracket."""
+    found: list[tokenize.TokenInfo] = []
+    with contextlib.suppress(tokenize.TokenError, IndentationError):
+        found.extend(tokenize.generate_tokens(io.StringIO(text).readline))
+    return found
+
+
 def python_tokens(text: str) -> list[Token]:
     """Tokens of Python text. A fragment may end inside a bracket: what was read until there is returned."""
     tokens: list[Token] = []
     fresh = True
-    try:
-        for kind, string, start, end, _ in tokenize.generate_tokens(io.StringIO(text).readline):
-            if kind == tokenize.NEWLINE:
-                fresh = True
-            if kind in _LAYOUT:
-                continue
-            tokens.append(Token(string, start[0], end[0], start[1] if fresh else None))
-            fresh = False
-    except (tokenize.TokenError, IndentationError):
-        pass
+    for kind, string, start, end, _ in _scan(text):
+        if kind == tokenize.NEWLINE:
+            fresh = True
+        if kind in _LAYOUT:
+            continue
+        tokens.append(Token(string, start[0], end[0], start[1] if fresh else None))
+        fresh = False
     return tokens
 
 
@@ -79,12 +87,9 @@ def cuda_tokens(text: str) -> list[Token]:
 
 def python_comments(text: str) -> Iterator[Comment]:
     """The comments of a Python text; a string that looks like one is none."""
-    try:
-        for kind, string, start, _, whole in tokenize.generate_tokens(io.StringIO(text).readline):
-            if kind == tokenize.COMMENT:
-                yield Comment(string[1:], start[0], not whole[: start[1]].strip())
-    except (tokenize.TokenError, IndentationError):
-        return
+    for kind, string, start, _, whole in _scan(text):
+        if kind == tokenize.COMMENT:
+            yield Comment(string[1:], start[0], not whole[: start[1]].strip())
 
 
 def cuda_comments(text: str) -> Iterator[Comment]:

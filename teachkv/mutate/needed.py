@@ -32,17 +32,23 @@ class Needed:
 
     def at_first(self, mutants: Iterable[Mutant]) -> list[pytest.Item]:
         """What the baseline runs before the first mutant, in collection order."""
-        wanted: set[str] = set()
+        mutants = list(mutants)
+        wanted = self.to_trace(mutants)
         for mutant in mutants:
-            claims = self._claims.get(mutant.id, [])
-            if self.everything or mutant.words.decoy or mutant.words.unpaired or not claims:
-                wanted |= self._beside(mutant, folders=False)
-            wanted |= {item.nodeid for claim in claims for item in claim.items}
+            wanted |= {item.nodeid for claim in self._claims.get(mutant.id, []) for item in claim.items}
         return [item for item in self._items if item.nodeid in wanted]
 
-    def later(self, mutant: Mutant, known: Iterable[str]) -> list[pytest.Item]:
-        """What else is tried on a mutant that its claimed killers did not kill."""
-        wanted = self._beside(mutant, folders=True).difference(known)
+    def to_trace(self, mutants: Iterable[Mutant]) -> set[str]:
+        """The tests that are chosen by what they reach: those for mutants that no test claims to kill."""
+        wanted: set[str] = set()
+        for mutant in mutants:
+            if self.everything or mutant.words.decoy or mutant.words.unpaired or mutant.id not in self._claims:
+                wanted |= self._beside(mutant, folders=False)
+        return wanted
+
+    def later(self, mutant: Mutant, traced: Iterable[str]) -> list[pytest.Item]:
+        """What else is tried on a mutant that its claimed killers did not kill: all that was not yet traced."""
+        wanted = self._beside(mutant, folders=True).difference(traced)
         return [item for item in self._items if item.nodeid in wanted]
 
     def _beside(self, mutant: Mutant, folders: bool) -> set[str]:

@@ -104,9 +104,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if option.mutate:
         settle_hypothesis(session.items)
     if "task" in spec:
-        registry = registry_of(config)
-        spans = {mutant.id: registry.span(mutant) for mutant in registry.mutants.values()}
-        serve(session, ReachTracer(spans), spec, restart.overlay_module().FINDER)
+        serve(session, lambda: tracer_of(registry_of(config)), spec, restart.overlay_module().FINDER)
         return None
     with usage_errors():
         if option.mutate_list or option.mutate_show or option.mutate_merge or option.mutate_rebase:
@@ -125,6 +123,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 config.stash[RUN].execute(session)
                 return True
     return None
+
+
+def tracer_of(registry: Registry) -> ReachTracer:
+    """A tracer of every mutant's span."""
+    return ReachTracer({mutant.id: registry.span(mutant) for mutant in registry.mutants.values()})
 
 
 def look_up(session: pytest.Session) -> list[str]:

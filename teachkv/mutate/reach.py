@@ -14,6 +14,8 @@ from teachkv.mutate.standins import Opened, is_kernel
 from teachkv.mutate.swap import real_path
 
 IMPORT = "import:"
+# Line -> ids of the spans there; all those ids; what entering any function of the file says.
+Wanted = tuple[dict[int, list[str]], set[str], set[str]]
 
 
 class ReachTracer:
@@ -36,7 +38,7 @@ class ReachTracer:
             if runs_at_import(span):
                 self._imports.setdefault(str(span.path), set()).add(IMPORT + name)
         self._opened: Opened | None = None
-        self._lines: dict[CodeType, dict[int, list[str]] | None] = {}
+        self._wanted: dict[CodeType, Wanted | None] = {}
         self.hit: set[str] = set()
 
     def start(self) -> None:
@@ -62,13 +64,15 @@ class ReachTracer:
 
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
-        if code not in self._lines:
-            self._lines[code] = self._wanted(code)
-        lines = self._lines[code]
-        if lines is None:
+        try:
+            wanted = self._wanted[code]
+        except KeyError:
+            wanted = self._wanted[code] = self._look_at(code)
+        if wanted is None:
             return None
-        self.hit |= self._imports.get(real_path(code.co_filename), set())
-        if not lines:
+        lines, names, imports = wanted
+        self.hit |= imports
+        if names <= self.hit:  # nothing more to learn; without lines to watch the call costs little
             return None
 
         def on_line(frame: FrameType, event: str, arg: Any) -> Any:
@@ -78,8 +82,8 @@ class ReachTracer:
 
         return on_line
 
-    def _wanted(self, code: CodeType) -> dict[int, list[str]] | None:
-        """Line -> span ids, for the lines this code object runs; None for a file without spans."""
+    def _look_at(self, code: CodeType) -> Wanted | None:
+        """What to watch in this code object; None in a file without spans."""
         spans = self._by_file.get(real_path(code.co_filename))
         if spans is None:
             return None
@@ -88,7 +92,8 @@ class ReachTracer:
             names = [name for name, first, last in spans if first <= line <= last]
             if names:
                 wanted[line] = names
-        return wanted
+        imports = self._imports.get(real_path(code.co_filename), set())
+        return wanted, {name for names in wanted.values() for name in names}, imports
 
 
 def runs_at_import(span: Span) -> bool:
