@@ -83,6 +83,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"mutate: running under {mutant}"] if mutant else []
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run does not import what the settings leave out, unless it is asked for by name."""
+    option = config.option
+    if not option.mutate or option.file_or_dir:
+        return None
+    return collection_path in read_settings(config.rootpath).ignore or None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Adds the card items last, so that no `-k` drops them; a session without tests stays one (exit 5)."""

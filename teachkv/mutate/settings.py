@@ -7,17 +7,19 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from teachkv.mutate.errors import MutateError
 
 _TEXTS = ("without", "kernel_override", "kernel_check")
-_KNOWN = {"packages", "exercises", "without", "kernel_override", "kernel_check"}
+_KNOWN = {"packages", "exercises", "ignore", "without", "kernel_override", "kernel_check"}
 
 
 @dataclass(frozen=True)
 class Settings:
     """`packages` are the folders whose files carry cards; `exercises` the folder of the exercises, if any.
 
+    `ignore` are test files and folders that a run does not even import (they hold no killer and load much).
     `without` is a mark expression: tests that take no part in a run (minutes long, or in need of a device).
     `kernel_override` and `kernel_check` are told in standins.py and ptx.py.
     """
@@ -28,6 +30,7 @@ class Settings:
     without: str = ""
     kernel_override: str = ""
     kernel_check: str = ""
+    ignore: tuple[Path, ...] = ()
 
 
 @cache
@@ -40,14 +43,22 @@ def read_settings(root: Path) -> Settings:
     unknown = sorted(set(table) - _KNOWN)
     if unknown:
         raise MutateError(f"{project}: unknown key '{unknown[0]}' in [tool.teachkv-mutate]; known are {sorted(_KNOWN)}")
-    names = table.get("packages", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise MutateError(f"{project}: [tool.teachkv-mutate] packages must be a list of package names")
+    names, ignored = (_names(project, table, key) for key in ("packages", "ignore"))
+    missing = [name for name in ignored if not (root / name).exists()]
+    if missing:
+        raise MutateError(f"{project}: [tool.teachkv-mutate] ignore names '{missing[0]}', which is not there")
     exercises = table.get("exercises")
     folders = tuple(_folder(root, name) for name in names)
-    return Settings(
-        root, folders, root / exercises if exercises else None, *(str(table.get(key, "")) for key in _TEXTS)
-    )
+    texts = {key: str(table.get(key, "")) for key in _TEXTS}
+    paths = tuple(root / name for name in ignored)
+    return Settings(root, folders, root / exercises if exercises else None, ignore=paths, **texts)
+
+
+def _names(project: Path, table: dict[str, Any], key: str) -> list[str]:
+    names = table.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise MutateError(f"{project}: [tool.teachkv-mutate] {key} must be a list of names")
+    return names
 
 
 def _folder(root: Path, name: str) -> Path:

@@ -255,6 +255,20 @@ def test_tests_that_the_settings_leave_out_take_no_part(project: Any) -> None:
     assert project.mutate("-m", "slow").code == 1
 
 
+def test_files_that_the_settings_ignore_are_not_imported_unless_named(project: Any) -> None:
+    settings = project.root / "pyproject.toml"
+    make(project)
+    heavy = project.write("tests/test_heavy.py", "raise RuntimeError('imported')\n")
+    settings.write_text(
+        settings.read_text().replace("[tool.pytest", 'ignore = ["tests/test_heavy.py"]\n[tool.pytest', 1)
+    )
+    assert project.mutate().code == 0
+    assert project.mutate("tests/test_heavy.py").code == 2
+    heavy.unlink()
+    done = project.mutate()
+    assert (done.code, "ignore names 'tests/test_heavy.py', which is not there" in done.text) == (4, True), done.text
+
+
 def test_a_killer_that_needs_another_test_first_is_red_without_mutants(project: Any) -> None:
     """The baseline runs claimed killers alone, so that what leans on a neighbour is found before any mutant runs."""
     tests = KILLER.replace("def test_f():", "def test_f():\n        assert seen\n") + "\n"
