@@ -19,9 +19,18 @@ def run(args: argparse.Namespace) -> int:
     from teachkv.checkpoint.inspect import describe
     from teachkv.loading import load
     from teachkv.options import EngineOptions
+    from teachkv.text.describe import describe_text
 
     options = EngineOptions.parse(picked(args, EngineOptions))
     loaded = load(args.model)
-    print(describe(loaded))
-    print(describe_backend(loaded, options))
+    config = loaded.config
+    texts = describe_text(
+        loaded.tokenizer_source,
+        loaded.template_source,
+        vocab=config.vocab_size,
+        context=config.max_position,
+        eos_ids=config.eos_ids,
+    )
+    # Joined first: a damaged tokenizer is an error, and an error prints nothing else.
+    print("\n".join([describe(loaded), texts, describe_backend(loaded, options)]))
     return 0

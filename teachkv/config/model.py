@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from teachkv.config.families import Family, family_of
-from teachkv.config.other_keys import refuse_what_changes_the_model, unread_keys
+from teachkv.config.other_keys import refuse_what_changes_the_model, unread_keys, unused_advice
 from teachkv.config.reading import Fields, read_json
 from teachkv.config.rope import RopeConfig
 from teachkv.config.rope_reading import read_rope
@@ -109,7 +109,7 @@ def _read(fields: Fields, generation: Mapping[str, Any] | None, rope_divisors: t
         bos_id=ids.bos,
         pad_id=ids.pad,
     )
-    notes += rope_notes + window_notes + list(ids.notes) + unread_keys(fields)
+    notes += rope_notes + window_notes + list(ids.notes) + unread_keys(fields) + unused_advice(generation or {})
     return replace(config, notes=tuple(notes))
 
 

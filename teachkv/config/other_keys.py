@@ -1,5 +1,6 @@
 """Keys of a config.json beside the model's own: bystanders, and those that must not be passed over."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from teachkv.config.reading import Fields, printable
@@ -54,6 +55,10 @@ MUST_BE_NEUTRAL: tuple[tuple[str, Any], ...] = (
 )
 
 
+# What of a generation_config.json would change the draws.
+DRAWING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_new_tokens", "max_length", "min_length")
+
+
 def refuse_what_changes_the_model(fields: Fields) -> None:
     """Raises ConfigError for a setting whose effect is not implemented here."""
     activation = fields.text("hidden_act", "silu")
@@ -67,6 +72,13 @@ def refuse_what_changes_the_model(fields: Fields) -> None:
         #   + if False:
         if value is not None and value != neutral:
             fields.fail(key, f"is {printable(str(value), 40)}; models that use it are not supported")
+
+
+def unused_advice(generation: Mapping[str, Any]) -> list[str]:
+    """A note on how generation_config.json would have tokens drawn: requests say that themselves."""
+    drawing = {key: value for key, value in generation.items() if key in DRAWING and value is not None}
+    shown = ", ".join(f"{key} {printable(str(value), 20)}" for key, value in drawing.items())
+    return [f"generation_config.json suggests {shown}: not used, each request says how it draws"] if drawing else []
 
 
 def unread_keys(fields: Fields) -> list[str]:

@@ -79,6 +79,7 @@ class Fields:
         return default if value is None else value
 
     def has(self, key: str) -> bool:
+        self.seen.add(key)
         return self.data.get(key) is not None
 
     def integer(self, key: str, default: Any = NO_DEFAULT, *, low: int = 1, high: int = 2**31 - 1) -> int:

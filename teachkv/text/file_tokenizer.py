@@ -43,7 +43,7 @@ class Tokenizer(AnyTokenizer):
     ) -> None:
         self.where, self.config, self.chat_template = where, config, chat_template
         self.inner, self.vocab_size = open_tokenizer(raw, where)
-        self._raw = raw
+        self.raw = raw
         self._text = self._read_rule()
         added = self.inner.get_added_tokens_decoder()
         self._added = {number: token.content for number, token in added.items()}
@@ -108,7 +108,7 @@ class Tokenizer(AnyTokenizer):
     @cached_property
     def twin(self) -> ControlTwin:
         """Made when a text first spells a control token: most never do, and it costs a second reading of the file."""
-        return ControlTwin(json.loads(self._raw), self.special_tokens, self.where)
+        return ControlTwin(json.loads(self.raw), self.special_tokens, self.where)
 
     def template_variables(self) -> dict[str, str]:
         return dict(self._named)

@@ -39,6 +39,13 @@ def find_templates(files: TextFiles) -> tuple[dict[str, str], str]:
     return {}, ""
 
 
+def passed_over(files: TextFiles) -> list[tuple[str, str]]:
+    """(place in use, place that holds templates too and is not used), for each of the latter."""
+    looks = [look(files) for look in (_from_files, *(_json_look(name) for name in JSON_PLACES))]
+    places = [place for found, place in looks if found]
+    return [(places[0], place) for place in places[1:]]
+
+
 def _from_files(files: TextFiles) -> tuple[dict[str, str], str]:
     found = {}
     default = read_text(files, FILE)
