@@ -10,31 +10,17 @@ import importlib
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from teachkv.commands.finding import CLASH, MISSING, OK, Finding
 from teachkv.commands.parsing import Verbs
+from teachkv.commands.surroundings import environment, hub, readers
 
-OK, MISSING, CLASH = "ok", "--", "!!"
 # The linear layers of SmolLM2-135M, [N, K]: what a first model needs of the BLAS.
 SHAPES = ((576, 576), (192, 576), (1536, 576), (576, 1536))
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 Installed = Callable[[str], str | None]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report: `state` is OK, MISSING or CLASH; `remedy` says what to do, if anything."""
-
-    state: str
-    what: str
-    found: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        first = f"{self.state}  {self.what:<12} {self.found}"
-        return f"{first}\n    {'':<12} to change that: {self.remedy}" if self.remedy else first
 
 
 def add(verbs: Verbs) -> None:
@@ -52,7 +38,7 @@ def examine() -> list[Finding]:
     """All findings, in the order of the report."""
     gpu = driver()
     found = [python(), blas(), invariance(), numba(installed, lambda: importlib.import_module("numba.cuda")), gpu]
-    found += [cupy(installed, gpu), compiler(), nvrtc(), models()]
+    found += [cupy(installed, gpu), compiler(), nvrtc(), readers(installed), hub(installed), models(), environment()]
     return [*found, backends({finding.what: finding for finding in found})]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from teachkv.cli import main
 from teachkv.commands import doctor
-from teachkv.commands.doctor import CLASH, MISSING, OK, Finding
+from teachkv.commands.finding import CLASH, MISSING, OK, Finding
+from teachkv.commands.surroundings import environment, hub
 
 GPU = Finding(OK, "GPU", "1 x NVIDIA H200, driver for CUDA 13.0")
 NO_GPU = Finding(MISSING, "GPU", "no NVIDIA driver")
@@ -26,7 +27,8 @@ def test_the_report_ends_well_and_has_every_line(capsys: pytest.CaptureFixture[s
     assert main(["doctor"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     names = [line[4:].split()[0] for line in lines]
-    assert names == ["Python", "NumPy", "Invariance", "Numba", "GPU", "CuPy", "C++", "NVRTC", "Models", "Backends"]
+    machine = ["Python", "NumPy", "Invariance", "Numba", "GPU", "CuPy", "C++", "NVRTC"]
+    assert names == [*machine, "Readers", "Hub", "Models", "Environment", "Backends"]
     assert all(line[:2] in (OK, MISSING, CLASH) for line in lines)
 
 
@@ -97,6 +99,19 @@ def test_backends_follow_from_the_findings() -> None:
     assert names(OK, MISSING, OK) == "reference (CPU); for tiny shapes also numba"
     assert names(OK, OK, CLASH) == "reference, raw (GPU)"
     assert names(OK, OK, OK) == "reference, raw, numba, auto (GPU)"
+
+
+def test_the_hub_client_is_named_or_how_to_get_it() -> None:
+    assert hub(having(huggingface_hub="1.2")).found == "huggingface_hub 1.2: teachkv pull ORG/NAME"
+    assert (hub(having()).state, hub(having()).remedy) == (MISSING, "pip install 'teachkv[hub]'")
+
+
+def test_variables_that_change_what_runs_are_told() -> None:
+    assert environment({"HOME": "/root"}).found == "nothing that changes what runs"
+    quiet = environment({"TEACHKV_CACHE": "/x", "OMP_NUM_THREADS": "1", "TEACHKV_POISON": "0"})
+    assert (quiet.state, quiet.found) == (OK, "TEACHKV_CACHE='/x', TEACHKV_POISON='0', OMP_NUM_THREADS='1'")
+    loud = environment({"TEACHKV_KERNEL_OVERRIDE": "a.cu", "TEACHKV_POISON": "1"})
+    assert (loud.state, loud.remedy) == (CLASH, "unset TEACHKV_KERNEL_OVERRIDE TEACHKV_POISON")
 
 
 def test_releases() -> None:
