@@ -79,7 +79,7 @@ def _entry(path: Path, name: str, value: Any, data_start: int, size: int) -> Ent
     if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         raise CheckpointError(f"{path}: {where} has dtype {str(dtype)[:40]!r}; known are {', '.join(DTYPE_BYTES)}")
     if not _whole_numbers(shape) or not _whole_numbers(offsets) or len(offsets) != 2 or len(shape) > 8:
-        raise _damaged(path, f"{where} has shape {str(shape)[:60]} and data_offsets {str(offsets)[:60]}")
+        raise _damaged(path, f"{where} has shape {shape!r:.60} and data_offsets {offsets!r:.60}")
     begin, end = offsets
     # guard[range-in-file]: consistent offsets can still end past a truncated file (mlx#3410)
     # mutant[range-in-file/removed]:

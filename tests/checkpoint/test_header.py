@@ -255,3 +255,14 @@ def test_the_largest_hostile_header_stays_under_200_megabytes(tmp_path: Path) ->
     setup += "from teachkv.errors import CheckpointError"
     grown = peak_growth(setup, REFUSE.format(call="read_header(Path(sys.argv[1]))"), str(path))
     assert 8_000 < grown < 200_000  # KiB
+
+
+@pytest.mark.parametrize("key", ["shape", "data_offsets", "dtype"])
+def test_foreign_text_in_an_entry_cannot_break_the_message_into_lines(tmp_path: Path, key: str) -> None:
+    """Found by fuzzing: a string where the shape should be."""
+    entry = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} | {key: "a\nb\rc"}
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(with_header({"t": entry}, bytes(4)))
+    message = refusal(lambda: read_header(path), CheckpointError)
+    assert message.isprintable()
+    assert r"'a\nb\rc'" in message

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sampling import OPS, rows, state
 
+from teachkv import LLM
 from teachkv.errors import OptionError
 from teachkv.sample import SamplingParams, new_state, sample_batch
 
@@ -45,6 +46,17 @@ def test_a_prompt_shorter_than_its_neighbours_is_not_padded_into_the_penalty():
     params = SamplingParams(repetition_penalty=1.5, temperature=0)
     states = [state(params, [5], vocab_size=7), state(params, [1, 2, 3, 4], vocab_size=7)]
     assert [d.token for d in sample_batch(OPS, rows(values, 2), states)] == [0, 0]
+
+
+@pytest.mark.case("huggingface/text-generation-inference#1765")
+def test_a_prompt_found_in_the_prefix_cache_is_penalised_like_one_computed():
+    asked = {"prompt_token_ids": np.random.default_rng(4).integers(0, 256, 40).tolist()}
+    params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True, repetition_penalty=1.8, frequency_penalty=0.5)
+    with LLM("tiny", seed=0) as llm:
+        cold, warm = llm.generate(asked, params), llm.generate(asked, params)
+        plain = llm.generate(asked, SamplingParams(temperature=0, max_tokens=8, ignore_eos=True))
+    assert (cold[0].num_cached_tokens, warm[0].num_cached_tokens) == (0, 32)
+    assert cold[0].outputs[0].token_ids == warm[0].outputs[0].token_ids != plain[0].outputs[0].token_ids
 
 
 def test_order_is_penalty_then_bias():
