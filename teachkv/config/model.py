@@ -104,7 +104,7 @@ def _read(fields: Fields, generation: Mapping[str, Any] | None, rope_divisors: t
         o_bias=o_bias,
         mlp_bias=mlp_bias,
         qk_norm=family.qk_norm,
-        dtype=_dtype(fields),
+        dtype=_dtype(fields, notes),
         eos_ids=ids.eos,
         bos_id=ids.bos,
         pad_id=ids.pad,
@@ -156,11 +156,13 @@ def _eps(fields: Fields, notes: list[str]) -> float:
     return fields.number("rms_norm_eps", 1e-6)
 
 
-def _dtype(fields: Fields) -> str:
+def _dtype(fields: Fields, notes: list[str]) -> str:
     """The dtype the checkpoint was made in. It is shown, and decides nothing: each tensor names its own."""
     new, old = fields.text("dtype"), fields.text("torch_dtype")
     if new is not None and old is not None and new != old:
         fields.fail("dtype", f"is {new[:40]!r}, but torch_dtype is {old[:40]!r}; keep one of them")
+    if new is None and old is None:
+        notes.append("dtype is absent: float32 is assumed")
     name = (new or old or "float32").removeprefix("torch.")
     if name not in DTYPES:
         fields.fail("dtype", f"is {name[:40]!r}; known are {', '.join(DTYPES)}")

@@ -40,8 +40,9 @@ def read_token_ids(fields: Fields, family: Family, generation: Mapping[str, Any]
         if token >= vocab:
             notes.append(f"eos id {token} lies outside the vocabulary of {vocab} and can never be drawn")
     bos = _single(fields, "bos_token_id")
-    if bos is None and "bos_token_id" not in fields.data:
+    if bos is None and "bos_token_id" not in fields.data and family.bos_id is not None:
         bos = family.bos_id
+        notes.append(f"bos_token_id is absent: {bos}, the {family.name} default")
     return TokenIds(tuple(eos), bos, _single(fields, "pad_token_id"), tuple(notes))
 
 

@@ -26,6 +26,7 @@ def test_a_plain_config_is_read_without_notes(family: str) -> None:
 
 
 @pytest.mark.kills("head-dim-stated/formula")
+@pytest.mark.case("huggingface/transformers#38373")
 def test_a_stated_head_dim_wins_and_null_means_the_formula() -> None:
     assert read(head_dim=12).head_dim == 12
     assert read(head_dim=12).rope.head_dim == 12
@@ -52,6 +53,7 @@ def test_a_stated_head_dim_wins_and_null_means_the_formula() -> None:
         ("mistral", False, False, False),
     ],
 )
+@pytest.mark.case("mlc-ai/mlc-llm#3494")
 def test_attention_biases_follow_flag_and_family(family: str, flag: bool | None, qkv: bool, o: bool) -> None:
     config = read(family, attention_bias=flag)
     assert (config.qkv_bias, config.o_bias) == (qkv, o)
@@ -86,6 +88,7 @@ def test_kv_heads_absent_null_and_stated() -> None:
         (-1, -1, ()),
     ],
 )
+@pytest.mark.case("vllm-project/vllm#4182")
 def test_ends_are_the_union_of_both_files(config_ids: Any, generation_ids: Any, wanted: tuple[int, ...]) -> None:
     generation = {"eos_token_id": None if generation_ids is NULL else generation_ids}
     assert ModelConfig.from_dict(tiny_config(eos_token_id=config_ids), generation).eos_ids == wanted
@@ -98,6 +101,7 @@ def test_ends_that_fall_back_or_cannot_happen_are_told() -> None:
     assert read(eos_token_id=96).notes == ()
 
 
+@pytest.mark.case("NVIDIA-NeMo/Automodel#3704")
 @pytest.mark.kills("pad-zero/falsy")
 @pytest.mark.parametrize(("stated", "wanted"), [(0, 0), (1, 1), (96, 96), (NULL, None), (None, None), (-1, None)])
 def test_token_zero_is_a_pad_id_like_any_other(stated: Any, wanted: int | None) -> None:
@@ -107,6 +111,7 @@ def test_token_zero_is_a_pad_id_like_any_other(stated: Any, wanted: int | None) 
 def test_bos_null_is_none_and_absent_is_the_family_default() -> None:
     assert read(bos_token_id=NULL).bos_id is None
     assert read(bos_token_id=None).bos_id == 1
+    assert read(bos_token_id=None).notes == ("bos_token_id is absent: 1, the llama default",)
     assert read("qwen2", bos_token_id=None).bos_id is None
     assert read(bos_token_id=0).bos_id == 0
 
@@ -115,6 +120,7 @@ def test_dtype_and_torch_dtype() -> None:
     assert read(torch_dtype=None, dtype="bfloat16").dtype == "bfloat16"
     assert read(torch_dtype="torch.float16").dtype == "float16"
     assert read(torch_dtype=None).dtype == "float32"
+    assert read(torch_dtype=None).notes == ("dtype is absent: float32 is assumed",)
     with pytest.raises(ConfigError, match="dtype is 'bfloat16', but torch_dtype is 'float32'"):
         read(dtype="bfloat16")
     with pytest.raises(ConfigError, match="dtype is 'int4'"):
