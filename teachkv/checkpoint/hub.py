@@ -15,6 +15,7 @@ WANTED = [
     "special_tokens_map.json",
     "chat_template.jinja",
     "chat_template.json",
+    "processor_config.json",
     "additional_chat_templates/*.jinja",
     "model.safetensors",
     "model.safetensors.index.json",

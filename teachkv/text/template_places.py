@@ -40,9 +40,17 @@ def find_templates(files: TextFiles) -> tuple[dict[str, str], str]:
 
 
 def passed_over(files: TextFiles) -> list[tuple[str, str]]:
-    """(place in use, place that holds templates too and is not used), for each of the latter."""
-    looks = [look(files) for look in (_from_files, *(_json_look(name) for name in JSON_PLACES))]
-    places = [place for found, place in looks if found]
+    """(place in use, place that holds templates too and is not used), for each of the latter. What is not used may be
+    damaged.
+    """
+    places = []
+    for place, look in ((FILE, _from_files), *((name, _json_look(name)) for name in JSON_PLACES)):
+        try:
+            found, place = look(files)
+        except TokenizerError:
+            found = {"damaged": ""}
+        if found:
+            places.append(place)
     return [(places[0], place) for place in places[1:]]
 
 

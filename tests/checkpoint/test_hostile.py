@@ -14,6 +14,7 @@ import pytest
 
 from teachkv.checkpoint import load_model
 from teachkv.errors import TeachKVError
+from teachkv.text import load_tokenizer
 from tests.gguf_toys import ARRAY, F32, I32, STRING, U32, gguf_bytes, tiny_gguf, tiny_keys
 from tests.toys import save_safetensors, tiny_config, tiny_tensors, with_header, write_tiny
 
@@ -81,6 +82,10 @@ def fifo(name: str) -> Damage:
         os.mkfifo(folder / name)
 
     return apply
+
+
+def fifo_of(name: str) -> Damage:
+    return lambda folder: os.mkfifo(folder / name)
 
 
 def linked(name: str) -> Damage:
@@ -171,6 +176,29 @@ SHARDED: dict[str, Damage] = {
         (folder / SHARD).write_bytes((folder / "model-00002-of-00002.safetensors").read_bytes())
     ),
 }
+TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+TEXT: dict[str, Damage] = {
+    "tokenizer empty": replaced(TOKENIZER, b""),
+    "tokenizer cut": cut(TOKENIZER, 0.5),
+    "tokenizer binary": replaced(TOKENIZER, bytes(range(256))),
+    "tokenizer deep": replaced(TOKENIZER, b'{"a":' * 100_000),
+    "tokenizer a list": replaced(TOKENIZER, b"[]"),
+    "tokenizer without a model": replaced(TOKENIZER, b'{"version": "1.0"}'),
+    "tokenizer too large": grown(TOKENIZER, 65 << 20),
+    "tokenizer a pipe": fifo(TOKENIZER),
+    "tokenizer a link outwards": linked(TOKENIZER),
+    "settings garbled": replaced(SETTINGS, b"{"),
+    "settings a list": replaced(SETTINGS, b"[1]"),
+    "settings deep": replaced(SETTINGS, b'{"a":' * 100_000),
+    "settings no UTF-8": replaced(SETTINGS, b'{"a": "\xff"}'),
+    "settings half a character": replaced(SETTINGS, b'{"eos_token": "\\ud800"}'),
+    "settings name a number": replaced(SETTINGS, b'{"eos_token": 3}'),
+    "template a number": replaced(SETTINGS, b'{"chat_template": 7}'),
+    "template without a name": replaced(SETTINGS, b'{"chat_template": [{"template": "x"}]}'),
+    "template no UTF-8": replaced("chat_template.jinja", b"\xff\xfe"),
+    "template too large": replaced("chat_template.jinja", bytes(65 << 20)),
+    "template a pipe": fifo_of("chat_template.jinja"),
+}
 KEYS = tiny_keys(tiny_config(num_hidden_layers=1, tie_word_embeddings=True))
 BLOCK = ("token_embd.weight", [32, 97], 0, bytes(4 * 32 * 97))
 GOOD = tiny_gguf(hidden_size=32, intermediate_size=32, head_dim=8, num_hidden_layers=1)[0]
@@ -212,7 +240,7 @@ GGUF: dict[str, bytes] = {
 def build(root: Path) -> dict[str, Path]:
     """Every damaged model, by name."""
     places = {}
-    for kind, table, shards in (("single", SINGLE, 1), ("sharded", SHARDED, 2)):
+    for kind, table, shards in (("single", SINGLE, 1), ("sharded", SHARDED, 2), ("text", TEXT, 1)):
         for number, (name, damage) in enumerate(table.items()):
             folder = write_tiny(root / f"{kind}{number:02d}", shards=shards)
             damage(folder)
@@ -230,21 +258,29 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 NAMES = [
-    f"{kind}: {name}" for kind, table in (("single", SINGLE), ("sharded", SHARDED), ("gguf", GGUF)) for name in table
+    f"{kind}: {name}"
+    for kind, table in (("single", SINGLE), ("sharded", SHARDED), ("text", TEXT), ("gguf", GGUF))
+    for name in table
 ]
 
 
 def test_there_are_enough_and_the_undamaged_ones_load(tmp_path: Path) -> None:
-    assert len(NAMES) >= 90
+    assert len(NAMES) >= 110
     (tmp_path / "good.gguf").write_bytes(GOOD)
     for place in (write_tiny(tmp_path / "a"), write_tiny(tmp_path / "b", shards=2), tmp_path / "good.gguf"):
         assert load_model(place).weights.embed.shape == (97, 32)
 
 
+def whole(place: Path) -> None:
+    """Weights and texts, as an engine reads them."""
+    loaded = load_model(place)
+    load_tokenizer(loaded.tokenizer_source, loaded.template_source)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_damage_is_a_typed_error_of_one_line_that_names_the_place(damaged: dict[str, Path], name: str) -> None:
     with pytest.raises(TeachKVError) as told:
-        load_model(damaged[name])
+        whole(damaged[name])
     message = str(told.value)
     assert "\n" not in message
     assert len(message) < 500

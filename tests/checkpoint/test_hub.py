@@ -85,6 +85,8 @@ class Hub:
 def hub(tmp_path: Path) -> Iterator[Hub]:
     folder = write_tiny(tmp_path / "served", shards=2)
     (folder / "pytorch_model.bin").write_bytes(b"never fetched")
+    for name in ("chat_template.json", "processor_config.json"):  # either may hold the chat template
+        (folder / name).write_text(json.dumps({"name": name}))
     served = Hub(folder)
     yield served
     served.server.shutdown()
@@ -124,6 +126,8 @@ def test_a_model_is_fetched_once_without_other_formats(hub: Hub, tmp_path: Path)
     assert names >= {
         "config.json",
         "tokenizer.json",
+        "chat_template.json",
+        "processor_config.json",
         "model.safetensors.index.json",
         "model-00002-of-00002.safetensors",
     }

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 
 from teachkv import LLM
+from tests import gguf_toys
 from tests.gguf_toys import QUANTISED, tiny_gguf
 from tests.toys import FAMILIES, write_folder
 
@@ -29,6 +31,29 @@ def test_gguf_logits_equal_those_of_a_directory(tmp_path: Path, family: str, dty
     found = logits(tmp_path / "m.gguf")
     assert np.array_equal(found, logits(tmp_path / "hf"))
     assert found.std() > 0.1  # a model that says nothing would agree with anything
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dtype", ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1"])
+@pytest.mark.case("ggml-org/llama.cpp#3364")
+def test_weights_packed_by_the_reference_quantiser_answer_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, dtype: str
+) -> None:
+    """It cannot pack Q4_K and Q6_K; those are packed by the tests' own packer alone."""
+
+    def pack(dtype: str, values: Any, random: Any) -> tuple[bytes, Any]:
+        kind = gguf.GGMLQuantizationType[dtype]
+        raw = gguf.quants.quantize(values, kind)
+        return raw.tobytes(), gguf.quants.dequantize(raw, kind)
+
+    monkeypatch.setattr(gguf_toys, "pack", pack)
+    changes = {"sliding_window": 4} if family == "mistral" else {}
+    raw, config, tensors = gguf_toys.tiny_gguf(family, dtype, num_hidden_layers=1, **changes)
+    (tmp_path / "m.gguf").write_bytes(raw)
+    write_folder(tmp_path / "hf", config, tensors)
+    found = logits(tmp_path / "m.gguf")
+    assert np.array_equal(found, logits(tmp_path / "hf"))
+    assert found.std() > 0.1
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])

@@ -84,6 +84,8 @@ def test_the_template_in_use_and_those_passed_over(tmp_path: Path, capsys: pytes
         "chat templates in tokenizer_config.json are not used: chat_template.jinja comes first",
         "chat templates in processor_config.json are not used: chat_template.jinja comes first",
     ]
+    (folder / "processor_config.json").write_text("{")  # of no account as long as it is not used
+    assert row(inspected(folder, capsys), "note")[1].startswith("chat templates in processor_config.json are not used")
     (folder / "chat_template.jinja").unlink()
     (folder / "processor_config.json").unlink()
     settings(folder, "tokenizer_config.json", chat_template=None)
