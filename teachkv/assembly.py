@@ -18,7 +18,7 @@ from teachkv.kv import BatchCache
 from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.options import EngineOptions
-from teachkv.parts import build_cache, build_model, build_ops, build_scheduler, choose_dtype, context
+from teachkv.parts import build_cache, build_model, build_ops, build_scheduler, choose_dtype, context, dtype_notes
 from teachkv.placing import Part
 from teachkv.prefix import PrefixCache, model_fingerprint
 from teachkv.reuse import Reuse
@@ -101,7 +101,7 @@ def assemble(
     assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine.model))
     if log is not None:
         log(assembly.path + f"; seed {seed}")
-        for note in (*config.notes, *loaded.report.notes):
+        for note in (*config.notes, *loaded.report.notes, *dtype_notes(config, dtype)):
             log(f"note: {note}")
     return assembly
 

@@ -61,8 +61,7 @@ class PlanRefused(TeachKVError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is built again from its message alone otherwise, and a process pool that does so hangs.
-        words = {"layer": self.layer, "row": self.row, "lengths": self.lengths}
-        return partial(type(self), self.reason, **words), ()
+        return partial(type(self), self.reason, layer=self.layer, row=self.row, lengths=self.lengths), ()
 
 
 class UnsupportedMask(TeachKVError):

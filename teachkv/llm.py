@@ -47,9 +47,10 @@ class LLM:
     def generate(self, prompts: Prompts, sampling_params: Params = None) -> list[RequestOutput]:
         """Answer one prompt or many; one output per prompt, in their order.
 
-        A prompt is text, token ids, chat messages, or vLLM's mapping form. Everything is checked before anything runs
-        (RequestError, OptionError). What goes wrong later ends that request alone: its output carries `.error` and the
-        finish reason "error"; of a single prompt the error is raised.
+        A prompt is text, token ids, chat messages, or vLLM's mapping form. Ids are taken as they are: bring rows of
+        their own length, since there is no mask, and a pad id is a token like any other. Everything is checked before
+        anything runs (RequestError, OptionError). What goes wrong later ends that request alone: its output carries
+        `.error` and the finish reason "error"; of a single prompt the error is raised.
         """
         items, single = as_list(prompts)
         finished = [chunk.output for chunk in self._serve(items, sampling_params) if chunk.output is not None]

@@ -81,6 +81,13 @@ def choose_dtype(config: ModelConfig, options: EngineOptions, ops: Ops) -> str:
     return config.dtype if config.dtype in DTYPES else "float32"
 
 
+def dtype_notes(config: ModelConfig, dtype: str) -> list[str]:
+    """What a person should know about the type that was chosen."""
+    if config.dtype == "bfloat16" and dtype == "float16":
+        return ["made for bfloat16 and run in float16, which ends at 65504: larger activations become infinity"]
+    return []
+
+
 def build_cache(config: ModelConfig, options: EngineOptions, ops: Ops, maximum: int, dtype: str) -> BatchCache:
     spec = CacheSpec.for_windows(
         config.windows,

@@ -20,7 +20,7 @@ members change (slow, obvious), `IncrementalBatchCache` lets rows join and leave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -49,7 +49,8 @@ class LiveRows:
 
 @dataclass
 class CacheStats:
-    """Counts since the cache was made. `moved_bytes` are KV bytes copied, `allocated_bytes` what is held now."""
+    """Counts since the cache was made. `moved_bytes` are KV bytes copied, `allocated_bytes` what is held now,
+    `layer_bytes` the same for each layer: what a ring saves can be read there."""
 
     builds: int = 0
     aligns: int = 0
@@ -61,6 +62,14 @@ class CacheStats:
     grows: int = 0
     moved_bytes: int = 0
     allocated_bytes: int = 0
+    layer_bytes: tuple[int, ...] = ()
+
+    def hold(self, buffers: Iterable[tuple[int, Array | None]], layers: int) -> None:
+        """Take down what is held now, from (layer, buffer) of every buffer; None holds nothing."""
+        held = [0] * layers
+        for layer, buffer in buffers:
+            held[layer] += 0 if buffer is None else int(buffer.nbytes)
+        self.layer_bytes, self.allocated_bytes = tuple(held), sum(held)
 
 
 class BatchCache(Protocol):

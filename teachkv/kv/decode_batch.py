@@ -130,6 +130,3 @@ class DecodeBatch:
             stop = self.stored_len if ring is None else self.ring_end[ring]
             views.append(slot.handed(k[row], v[row], stop, length))
         return SequenceRows(tuple(views), int(self.lead_pad[row]), epoch, borrowed=True)
-
-    def nbytes(self) -> int:
-        return sum(int(k.nbytes + v.nbytes) for k, v in self.layers)

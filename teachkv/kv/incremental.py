@@ -194,9 +194,11 @@ class IncrementalBatchCache(CacheBase):
 
     def stats(self) -> CacheStats:
         """Counts so far; `allocated_bytes` is batch, staging, and the rings of staged sequences."""
-        slots = [slot for seat in self._staged() for slot in seat.ring_slots.values()]
-        rings = sum(int(side.nbytes) for slot in slots for side in (slot.k, slot.v) if side is not None)
-        self._stats.allocated_bytes = self.batch.buffers.nbytes() + self.pool.buffers.nbytes() + rings
+        rings = [item for seat in self._staged() for item in seat.ring_slots.items()]
+        held = [(layer, side) for layer, slot in rings for side in (slot.k, slot.v)]
+        for buffers in (self.batch.buffers, self.pool.buffers):
+            held += [(layer, side) for layer, pair in buffers.arrays.items() for side in pair]
+        self._stats.hold(held, self.spec.layers)
         self._stats.moved_bytes = self.memory.moved_bytes
         return self._stats
 

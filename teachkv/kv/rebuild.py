@@ -159,10 +159,11 @@ class RebuildBatchCache(CacheBase):
 
     def stats(self) -> CacheStats:
         """Counts so far; `allocated_bytes` is the batch and what sequences own outside it."""
-        owned = [slot for rows in self._rows.values() if not rows.borrowed for slot in rows.slots]
-        buffers = [buffer for slot in owned for buffer in (slot.k, slot.v) if buffer is not None]
-        self._stats.allocated_bytes = sum(int(buffer.nbytes) for buffer in buffers)
-        self._stats.allocated_bytes += self._batch.nbytes() if self._batch is not None else 0
+        owned = [rows.slots for rows in self._rows.values() if not rows.borrowed]
+        held = [(layer, side) for slots in owned for layer, slot in enumerate(slots) for side in (slot.k, slot.v)]
+        batch = [] if self._batch is None else self._batch.layers
+        held += [(layer, side) for layer, pair in enumerate(batch) for side in pair]
+        self._stats.hold(held, self.spec.layers)
         self._stats.moved_bytes = self.memory.moved_bytes
         return self._stats
 

@@ -40,6 +40,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1808")
 @pytest.mark.parametrize(
     ("words", "what", "value"),
     [
@@ -126,6 +127,7 @@ def test_exit_0_when_measured_and_held(capsys: pytest.CaptureFixture[str], scrip
     assert len(Record.load(tmp_path / "r.json").samples) == 2
 
 
+@pytest.mark.case("vllm-project/vllm#57519")
 def test_exit_1_when_a_guard_or_a_bar_failed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     measured(tmp_path, {"base": {}, "fast": {"tok_s": 2000.0, "prefill_tok_s": 20_000.0}, "short": {"short": {"0": 1}}})
     record = str(tmp_path / "record.json")

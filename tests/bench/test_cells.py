@@ -53,6 +53,7 @@ def test_a_shared_prefix_is_shared_and_nothing_else() -> None:
     assert len({tuple(text[20:]) for text in texts}) == 4
 
 
+@pytest.mark.case("vllm-project/vllm#52884")
 @pytest.mark.kills("fresh-prompts/same-every-round", "fresh-prompts/same-in-every-cell")
 def test_prompts_are_new_in_every_round_cell_and_warm_up_and_the_same_for_every_arm() -> None:
     asked, other = cell("uniform-4:prompt=30,out=2"), cell("uniform-4:prompt=30,out=3")

@@ -23,6 +23,7 @@ def test_no_a_a_pair_no_claim() -> None:
     assert claim(A, times(2.0), [], ladder=True).status == "refused"
 
 
+@pytest.mark.case("paradigmxyz/reth#22321")
 @pytest.mark.kills("null-spread/half", "null-spread/gains-only")
 def test_inside_the_spread_nothing_is_claimed_in_either_direction() -> None:
     noisy = [(100.0, 100.0 + 4.0 * (-1) ** i) for i in range(5)]
@@ -60,6 +61,7 @@ def test_the_delta_is_the_geometric_mean_of_the_ratios() -> None:
     assert gain([100.0, 100.0], [200.0, 50.0]) == pytest.approx(0.0)
 
 
+@pytest.mark.case("paradigmxyz/reth#22321")
 @pytest.mark.kills("balanced-order/fixed", "balanced-order/one-order-per-square")
 def test_every_arm_stands_at_every_place_equally_often() -> None:
     for arms in (2, 3, 4, 5):
@@ -78,6 +80,7 @@ DRIFTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.case("paradigmxyz/reth#22321")
 @pytest.mark.parametrize("world", DRIFTS)
 @pytest.mark.parametrize("ladder", [False, True])
 def test_a_against_a_claims_nothing_in_any_world(tmp_path: Path, world: dict[str, Any], ladder: bool) -> None:

@@ -79,6 +79,7 @@ CHANGED: dict[str, Any] = {
 }
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1808")
 def test_every_option_of_an_arm_reaches_the_running_engine() -> None:
     assert set(CHANGED) == {field.name for field in fields(EngineOptions)}
     ragged_only = ("prefill_floor_steps", "prefill_max_seqs", "coalesce")
@@ -89,6 +90,7 @@ def test_every_option_of_an_arm_reaches_the_running_engine() -> None:
         assert target.facts().options[name] == value, name
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1808")
 @pytest.mark.parametrize(
     ("arm", "seen"),
     [
@@ -127,6 +129,7 @@ def test_a_random_model_is_labelled_as_one() -> None:
     assert loaded.report.kind == "random weights"
 
 
+@pytest.mark.case("NVIDIA/TransformerEngine#3532")
 def test_the_code_under_test_really_runs(tmp_path: Path) -> None:
     """TransformerEngine#3532: the attention is made to raise; a benchmark that still succeeds never ran it."""
     place = HERE / "teachkv" / "attention.py"

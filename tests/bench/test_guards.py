@@ -41,6 +41,7 @@ def test_a_request_that_is_missing_altogether_is_refused() -> None:
     assert status(guards.completeness(replace(good, served=good.served[:3]), UNIFORM)) == "refused"
 
 
+@pytest.mark.case("vllm-project/vllm#57519")
 @pytest.mark.kills("in-band-error/trusts-the-client", "in-band-error/empty-is-fine")
 def test_ten_requests_with_three_errors_two_empty_one_cut_one_timeout_are_three_successes() -> None:
     """vllm#57519: the client calls all of them successes, because the status code was 200."""
@@ -64,6 +65,7 @@ def test_a_failure_that_is_told_as_one_still_fails_the_run() -> None:
     assert status(guards.in_band_error(sample)) == "held"
 
 
+@pytest.mark.case("NVIDIA/TransformerEngine#3532")
 @pytest.mark.kills("path-gate/removed")
 @pytest.mark.parametrize("ran", [{"policy": "bucketed"}, {"cache": "rebuild"}])
 def test_an_arm_that_ran_something_else_is_refused(ran: dict[str, str]) -> None:
@@ -74,6 +76,7 @@ def test_an_arm_that_ran_something_else_is_refused(ran: dict[str, str]) -> None:
     assert next(iter(ran.values())) in answer.reason
 
 
+@pytest.mark.case("NVIDIA/TransformerEngine#3532")
 @pytest.mark.kills("path-gate/policy-only")
 def test_the_backend_is_part_of_the_path() -> None:
     arm = parse_arm("ragged: policy=ragged backend=raw")
@@ -102,6 +105,7 @@ def test_a_peer_is_unverified_and_named_with_its_versions() -> None:
     assert (answer.status, answer.reason) == ("unverified", "transformers 5.17.0")
 
 
+@pytest.mark.case("NVIDIA/TransformerEngine#3532")
 @pytest.mark.kills("engagement/removed")
 def test_a_mechanism_that_never_acted_fails_its_arm() -> None:
     arm = parse_arm("floor: policy=ragged prefill_floor_steps=4")
@@ -139,6 +143,7 @@ def test_a_drain_probe_of_another_shape_is_refused_and_its_damage_named() -> Non
     assert status(guards.probe_purity(whole(UNIFORM, probes=(served_as(50, 9),)), UNIFORM)) == "refused"
 
 
+@pytest.mark.case("NethermindEth/nethermind#12949")
 @pytest.mark.kills("warmed-up/counts-requests")
 def test_a_warm_up_is_judged_by_its_tokens() -> None:
     """NethermindEth/nethermind#12949: an engine that answers 503 in a millisecond "warms up" fastest of all."""
@@ -147,6 +152,7 @@ def test_a_warm_up_is_judged_by_its_tokens() -> None:
     assert (answer.status, answer.reason) == ("refused", "the warm-up produced 0 of 10 tokens")
 
 
+@pytest.mark.case("MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#90")
 @pytest.mark.kills("idle-start/not-asked")
 def test_a_cell_that_began_on_a_busy_engine_is_refused() -> None:
     assert status(guards.probe_purity(whole(UNIFORM, idle=False), UNIFORM)) == "refused"

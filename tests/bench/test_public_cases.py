@@ -53,6 +53,7 @@ def test_a_row_that_a_cache_helped_says_so(tmp_path: Path) -> None:
     assert "100% WARM" in text
 
 
+@pytest.mark.case("vllm-project/vllm#57519")
 @pytest.mark.parametrize(
     "script", [{"errors": {"1": "overloaded"}}, {"errors": {"0": "x", "3": "y"}, "claims_ok": True}]
 )
@@ -64,6 +65,7 @@ def test_in_band_errors_fail_the_run_and_never_improve_a_number(tmp_path: Path, 
     assert said(record, "fails").status == "refused"
 
 
+@pytest.mark.case("vllm-project/vllm#57519")
 def test_a_short_answer_without_any_error_is_refused(tmp_path: Path) -> None:
     found = refused(measured(tmp_path, {"base": {}, "short": {"short": {"2": 3}}}))
     assert found[("completeness", "short")][0].answer.reason == "33 of 40 tokens came back (0 errors reported)"
@@ -71,6 +73,7 @@ def test_a_short_answer_without_any_error_is_refused(tmp_path: Path) -> None:
     assert ("equal work", "") in found
 
 
+@pytest.mark.case("vllm-project/vllm#57519")
 def test_a_request_that_never_ends_is_a_timeout_and_no_success(tmp_path: Path) -> None:
     found = refused(measured(tmp_path, {"base": {"hang": [1]}}, null=False))
     assert "timeout" in found[("in-band error", "base")][0].answer.reason
@@ -92,6 +95,7 @@ class SlowDevice:
         self.queued = 0
 
 
+@pytest.mark.case("cupy/cupy#7185")
 @pytest.mark.kills("synchronized/launch-only")
 def test_a_launch_is_timed_with_its_work() -> None:
     """cupy#7185: two milliseconds of spinning, started by a call that returns at once."""
@@ -100,6 +104,7 @@ def test_a_launch_is_timed_with_its_work() -> None:
     assert 0.0019 < seconds < 0.02
 
 
+@pytest.mark.case("cupy/cupy#7185")
 @pytest.mark.gpu
 def test_a_spin_kernel_of_a_millisecond_measures_a_millisecond() -> None:
     cupy = pytest.importorskip("cupy")
@@ -112,6 +117,7 @@ def test_a_spin_kernel_of_a_millisecond_measures_a_millisecond() -> None:
     assert seconds[0] == pytest.approx(clock, rel=0.1)
 
 
+@pytest.mark.case("paradigmxyz/reth#22321")
 def test_a_against_a_reports_no_difference_whatever_the_order_costs(tmp_path: Path) -> None:
     """reth#22321, ifc-lite#4288: a drifting clock and a penalty for the first of each round."""
     for world in ({"drift": 0.03}, {"first": 0.2}, {"drift": 0.03, "first": 0.2}):
@@ -120,6 +126,7 @@ def test_a_against_a_reports_no_difference_whatever_the_order_costs(tmp_path: Pa
         assert {sample.position for sample in record.samples if sample.arm == "same"} == {0, 1, 2}
 
 
+@pytest.mark.case("MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#90")
 @pytest.mark.kills("settled/starts-at-once")
 def test_the_clock_starts_when_the_warm_up_has_left() -> None:
     """vllm#34776: the engine answers, and for five more steps its warm-up takes half of the speed."""
@@ -129,6 +136,7 @@ def test_the_clock_starts_when_the_warm_up_has_left() -> None:
     assert figures(sample).tok_s == pytest.approx(quiet.tok_s)
 
 
+@pytest.mark.case("NethermindEth/nethermind#12949")
 def test_an_engine_that_is_dead_during_warm_up_measures_nothing(tmp_path: Path) -> None:
     """nethermind#12949: failures are fast; a warm-up that counts requests would be over at once."""
     found = refused(measured(tmp_path, {"base": {}, "dead": {"warmup_dead": True}}))

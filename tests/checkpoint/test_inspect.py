@@ -46,6 +46,7 @@ missing     none"""
     assert describe(load_model(folder)) == expected
 
 
+@pytest.mark.case("Blackwellboy/model-serving-minefield#107")
 @pytest.mark.parametrize(
     ("changes", "layers", "note"),
     [

@@ -21,6 +21,7 @@ import pytest
 from teachkv.checkpoint import cache, convert, fetch, load_model
 from teachkv.checkpoint import pull as pulling
 from teachkv.checkpoint.pull import KNOWN, Wheel, cached_dir, pull
+from teachkv.cli import main
 from teachkv.errors import PullError
 from tests.gguf_toys import tiny_gguf
 
@@ -159,6 +160,32 @@ def test_an_interrupted_or_full_disk_leaves_nothing_and_can_be_repeated(
     assert left_in_cache() == []
     assert cached_dir("toy") is None
     assert load_model(pull("toy", quiet=True)).config.num_layers == 2
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "says"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "make room and pull again"),
+    ],
+)
+def test_the_verb_says_so_in_one_line_and_by_its_status(
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problem: BaseException,
+    status: int,
+    says: str,
+) -> None:
+    with monkeypatch.context() as broken:
+        break_writing(broken, problem)
+        assert main(["pull", "toy"]) == status
+    out, err = capsys.readouterr()
+    last = err.strip().splitlines()[-1]
+    assert (out, "Traceback" in err) == ("", False)
+    assert says in last
+    assert left_in_cache() == []
+    assert main(["pull", "toy"]) == 0
 
 
 def test_too_little_space_is_told_before_anything_is_fetched(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:

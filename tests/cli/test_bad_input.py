@@ -1,5 +1,6 @@
 """Whatever is wrong at the command line: one line that says what, where and what to do, and exit code 2."""
 
+import json
 import os
 import signal
 import subprocess
@@ -99,3 +100,37 @@ def test_help_is_quick_and_lists_every_verb() -> None:
     assert time.perf_counter() - began < 5
     for verb in ("pull", "generate", "inspect"):
         assert verb in done.stdout
+
+
+def test_no_tokens_wanted_is_an_answer_of_none(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, ["generate", "hi", "there", "--model", "tiny", "--max-tokens", "0", "--quiet"])
+    assert (status, out, err) == (0, "[1/2] hi\n\n\n[2/2] there\n\n", [])
+
+
+@pytest.mark.parametrize(("letters", "drawn"), [(7, 1), (8, 0)])
+def test_a_prompt_up_to_the_context_is_answered_as_far_as_there_is_room(
+    capsys: pytest.CaptureFixture[str], letters: int, drawn: int
+) -> None:
+    words = ["--model", "tiny", "--max-model-len", "8", "--max-tokens", "5", "--json", "--quiet", "--ignore-eos"]
+    status, out, err = run(capsys, ["generate", "a" * letters, *words])
+    assert (status, err) == (0, [])
+    [completion] = json.loads(out)["outputs"]
+    assert (len(completion["token_ids"]), completion["finish_reason"]) == (drawn, "length")
+
+
+def test_a_prompt_over_the_context_is_refused_and_says_both_lengths(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, ["generate", "a" * 9, "--model", "tiny", "--max-model-len", "8", "--quiet"])
+    assert (status, out) == (2, "")
+    assert err == ["teachkv generate: prompt 0: 9 tokens do not fit into the context of 8; shorten it"]
+
+
+def test_a_request_that_fails_in_the_engine_ends_with_2_and_the_others_are_answered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = f"--model tiny --kv-budget {3 << 20} --max-tokens 2 --quiet --temperature 0".split()
+    status, out, err = run(capsys, ["generate", "a", "b" * 2000, *words])
+    assert status == 2
+    assert out.startswith("[1/2] a\n")
+    assert len(err) == 1
+    assert err[0].startswith("teachkv generate: prompt 1: ")
+    assert "KV budget" in err[0]

@@ -20,6 +20,7 @@ def notes(family: str = "qwen2", **changes: Any) -> str:
     return "; ".join(ModelConfig.from_dict(tiny_config(family, **changes)).notes)
 
 
+@pytest.mark.case("huggingface/transformers#38002")
 @pytest.mark.kills("window-flag/removed")
 @pytest.mark.parametrize("family", ["qwen2", "qwen3"])
 def test_a_window_without_the_flag_is_full_attention(family: str) -> None:
@@ -30,6 +31,7 @@ def test_a_window_without_the_flag_is_full_attention(family: str) -> None:
     assert "absent, which means false" in notes(family, **changes)
 
 
+@pytest.mark.case("huggingface/transformers#35896")
 @pytest.mark.kills("window-threshold/other-side", "window-threshold/off-by-one")
 @pytest.mark.parametrize("threshold", range(6))
 def test_layers_at_and_above_the_threshold_slide(threshold: int) -> None:
@@ -37,6 +39,7 @@ def test_layers_at_and_above_the_threshold_slide(threshold: int) -> None:
     assert found == tuple(2 if layer in range(threshold, 4) else None for layer in range(4))
 
 
+@pytest.mark.case("Blackwellboy/model-serving-minefield#107")
 def test_the_default_threshold_of_28_gates_a_small_model_off_and_says_so() -> None:
     changes = {"num_hidden_layers": 5, "sliding_window": 4, "use_sliding_window": True}
     assert windows(**changes) == (None,) * 5
@@ -45,6 +48,7 @@ def test_the_default_threshold_of_28_gates_a_small_model_off_and_says_so() -> No
     assert windows(**deep) == (None,) * 28 + (4, 4)
 
 
+@pytest.mark.case("Blackwellboy/model-serving-minefield#107")
 @pytest.mark.parametrize(("flag", "threshold"), list(product([True, False], [0, 28])))
 def test_the_four_combinations_of_the_two_gates_are_each_told_apart(flag: bool, threshold: int) -> None:
     changes = {"num_hidden_layers": 5, "sliding_window": 4, "use_sliding_window": flag, "max_window_layers": threshold}
@@ -71,6 +75,7 @@ def test_llama_has_no_window_and_a_declared_one_is_reported() -> None:
     assert "sliding_window 4 is ignored" in notes("llama", sliding_window=4)
 
 
+@pytest.mark.case("huggingface/transformers#35896", "huggingface/transformers#31775")
 @pytest.mark.parametrize("kinds", [[S, F, F, S], [F, S, S, F], [S, S, S, S], [F, F, F, F]])
 def test_layer_types_override_the_threshold(kinds: list[str]) -> None:
     changes = {"num_hidden_layers": 4, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2}

@@ -40,6 +40,7 @@ def solo() -> list[Any]:
     return found
 
 
+@pytest.mark.case("huggingface/transformers#22861")
 def test_a_request_is_the_same_in_any_company(kind: dict[str, Any], solo: list[Any]) -> None:
     with LLM("tiny", **kind) as llm:
         together = llm.generate(prompts(1), [params(i) for i in range(len(LENGTHS))])
@@ -54,6 +55,7 @@ def test_order_of_arrival_changes_nothing(kind: dict[str, Any], solo: list[Any])
     assert [facts(output) for output in together] == [solo[i] for i in order]
 
 
+@pytest.mark.case("vllm-project/vllm#51226")
 def test_few_seats_and_little_memory_change_nothing(kind: dict[str, Any], solo: list[Any]) -> None:
     """Few seats make requests wait, a small budget makes them give their memory back and compute anew."""
     with LLM("tiny", **kind, max_num_seqs=3) as llm:
@@ -70,6 +72,7 @@ def test_what_ran_before_changes_nothing(kind: dict[str, Any], solo: list[Any]) 
     assert [o.num_cached_tokens for o in warm] == [(n - 1) // 16 * 16 for n in LENGTHS]
 
 
+@pytest.mark.case("vllm-project/vllm#42019")
 def test_prompt_logprobs_are_the_same_warm_and_cold(kind: dict[str, Any]) -> None:
     asked = prompts(2, (33,))
     wanted = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, ignore_eos=True)
@@ -101,6 +104,7 @@ def test_greedy_tokens_are_the_arg_max_of_forward(kind: dict[str, Any]) -> None:
             ids.append(token)
 
 
+@pytest.mark.case("vllm-project/vllm#11953")
 def test_samples_of_one_request_differ_and_repeat(kind: dict[str, Any]) -> None:
     wanted = SamplingParams(n=4, temperature=1.0, seed=3, max_tokens=8, ignore_eos=True)
     with LLM("tiny", **kind) as llm:

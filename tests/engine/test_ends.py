@@ -19,6 +19,7 @@ def answer(llm: LLM, prompt: Any = "a", **params: Any) -> Any:
     return llm.generate(prompt, greedy(**params))[0].outputs[0]
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1689")
 def test_length_is_exact_at_every_max_tokens(kind: dict[str, Any]) -> None:
     llm, _ = alphabet(**kind)
     for limit in range(6):
@@ -27,6 +28,7 @@ def test_length_is_exact_at_every_max_tokens(kind: dict[str, Any]) -> None:
         assert got.token_ids == [ord(c) for c in got.text]
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1689")
 def test_no_tokens_wanted_means_no_pass_through_the_model(kind: dict[str, Any]) -> None:
     llm, model = alphabet(**kind)
     output = llm.generate("abc", greedy(max_tokens=0))[0]
@@ -35,6 +37,8 @@ def test_no_tokens_wanted_means_no_pass_through_the_model(kind: dict[str, Any]) 
     assert (output.outputs[0].text, output.outputs[0].token_ids, output.outputs[0].finish_reason) == ("", [], "length")
 
 
+@pytest.mark.case("vllm-project/vllm#28172")
+@pytest.mark.case("vllm-project/vllm#4182")
 def test_the_end_token_is_counted_and_not_shown(kind: dict[str, Any]) -> None:
     llm, _ = alphabet(lambda t: EOS if t == ord("c") else t + 1, **kind)
     got = answer(llm, max_tokens=9)
@@ -55,12 +59,14 @@ def test_a_stop_string_is_found_at_once_also_on_the_last_token(kind: dict[str, A
     assert got.token_ids == [98, 99, 100]
 
 
+@pytest.mark.case("ggml-org/llama.cpp#10914")
 def test_text_held_back_for_a_stop_comes_out_at_the_limit(kind: dict[str, Any]) -> None:
     llm, _ = alphabet(**kind)
     got = answer(llm, max_tokens=3, stop=["cdx"])
     assert (got.text, got.finish_reason) == ("bcd", "length")
 
 
+@pytest.mark.case("vllm-project/vllm#29496")
 @pytest.mark.kills("full-context/one-more")
 @pytest.mark.parametrize(("length", "text"), [(7, "b"), (8, "")])
 def test_a_prompt_up_to_the_context_ends_by_length(kind: dict[str, Any], length: int, text: str) -> None:
@@ -70,6 +76,7 @@ def test_a_prompt_up_to_the_context_ends_by_length(kind: dict[str, Any], length:
     assert len(model.passes) == len(text)
 
 
+@pytest.mark.case("vllm-project/vllm#29496")
 def test_a_prompt_over_the_context_is_refused_before_anything_runs(kind: dict[str, Any]) -> None:
     llm, model = alphabet(max_model_len=8, **kind)
     with pytest.raises(RequestError, match="prompt 1: 9 tokens do not fit into the context of 8"):

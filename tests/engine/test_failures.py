@@ -33,6 +33,7 @@ def texts(llm: LLM) -> list[str]:
     return [output.outputs[0].text for output in llm.generate(PROMPTS, WANTED)]
 
 
+@pytest.mark.case("Avarok-Cybersecurity/atlas#375")
 @pytest.mark.kills("shortage-one-victim/all-fail")
 @pytest.mark.parametrize("call", [1, 2, 3, 5])
 def test_a_lack_of_memory_costs_one_request_its_rows_and_nobody_his_answer(kind: dict[str, Any], call: int) -> None:
@@ -41,6 +42,7 @@ def test_a_lack_of_memory_costs_one_request_its_rows_and_nobody_his_answer(kind:
     assert texts(llm) == ANSWERS
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#2033")
 @pytest.mark.kills("shortage-newest/oldest")
 def test_the_newest_gives_way_and_the_oldest_never(kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     llm, model = alphabet(**kind)
@@ -63,6 +65,7 @@ def test_the_newest_gives_way_and_the_oldest_never(kind: dict[str, Any], monkeyp
     assert 0 not in left
 
 
+@pytest.mark.case("vllm-project/vllm#16832")
 @pytest.mark.kills("cached-once/own-rows")
 def test_rows_that_come_back_after_a_shortage_are_no_prefix_hit_of_the_prompt(kind: dict[str, Any]) -> None:
     """vllm#16832: usage numbers are those of a run without pressure. The own rows are found again, and say nothing."""
@@ -74,6 +77,7 @@ def test_rows_that_come_back_after_a_shortage_are_no_prefix_hit_of_the_prompt(ki
     assert llm.stats()["engaged"]["prefix-hit"] >= 1
 
 
+@pytest.mark.case("vllm-project/vllm#16832")
 @pytest.mark.kills("said-once/again")
 @pytest.mark.parametrize("call", [2, 3, 4, 5])
 def test_a_prompt_computed_again_reports_each_position_once(kind: dict[str, Any], call: int) -> None:
@@ -99,6 +103,7 @@ def test_a_lack_of_memory_for_one_alone_is_its_own_error(kind: dict[str, Any]) -
 
 @pytest.mark.kills("error-ends-request/drawn-anyway")
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.case("Don-Chad/ninfer-3090#23")
 def test_logits_that_are_no_numbers_end_their_request_alone(kind: dict[str, Any], bad: float) -> None:
     llm, model = alphabet(**kind)
     forward = model.forward

@@ -11,7 +11,9 @@ from tests.engine.markov import alphabet
 EMOJI = "🐈".encode()
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1689")
 @pytest.mark.parametrize("stop", [None, ["de"], ["xx", "efz"]])
+@pytest.mark.case("ggml-org/llama.cpp#10914")
 def test_joined_pieces_are_the_text_at_every_length(kind: dict[str, Any], stop: list[str] | None) -> None:
     llm, _ = alphabet(**kind)
     for limit in range(8):
@@ -26,6 +28,7 @@ def test_joined_pieces_are_the_text_at_every_length(kind: dict[str, Any], stop: 
         assert ids == output.outputs[0].token_ids
 
 
+@pytest.mark.case("antonellof/ferrox#124")
 def test_a_character_is_never_split(kind: dict[str, Any]) -> None:
     follow = {ord("a"): EMOJI[0], **{EMOJI[i]: EMOJI[i + 1] for i in range(3)}, EMOJI[3]: ord("!")}
     llm, _ = alphabet(lambda t: follow.get(t, ord("a")), **kind)
@@ -69,6 +72,7 @@ def test_a_stream_that_is_never_asked_runs_nothing(kind: dict[str, Any]) -> None
     assert llm._alive().engine.roster.sequences == {}
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1689")
 def test_a_list_of_params_of_another_length_is_refused(kind: dict[str, Any]) -> None:
     llm, _ = alphabet(**kind)
     with pytest.raises(OptionError, match="2 sampling params for 3 prompts"):

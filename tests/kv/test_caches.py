@@ -35,6 +35,7 @@ def test_uniform_cohort_decodes_behind_one_column(cache: Make) -> None:
         check_live(c, request_id, 8, (None, None))
 
 
+@pytest.mark.case("ndif-team/nnsight#673")
 def test_ragged_cohort_shows_each_row_its_own_keys(cache: Make) -> None:
     c = started(cache(), {1: 9, 2: 4, 3: 1})
     for _ in range(3):
@@ -45,6 +46,7 @@ def test_ragged_cohort_shows_each_row_its_own_keys(cache: Make) -> None:
         check_live(c, request_id, length, (None, None))
 
 
+@pytest.mark.case("lablup/mlxcel#76")
 def test_prompts_of_unequal_length_share_a_part(cache: Make) -> None:
     c = cache()
     for request_id in (1, 2):
@@ -62,6 +64,24 @@ def test_pad_stays_true_while_the_batch_grows(cache: Make) -> None:
     assert [pad.tolist() for pad in pads if pad is not None] == [[0, 3]] * 3
 
 
+@pytest.mark.case("huggingface/transformers#22382")
+@pytest.mark.parametrize("pad", [0, 1, 7, 31, 32, 33])
+def test_positions_count_a_rows_own_tokens_whatever_lies_before_them(cache: Make, pad: int) -> None:
+    """The array itself: pure rope would hide a shift that is the same for a whole row."""
+    c = cache()
+    for request_id, length in ((1, 4), (2, 4 + pad)):
+        c.add(request_id)
+        prefill(c, [request_id], [length])
+    for step in range(3):
+        view = decode(c, [1, 2])
+        assert view.positions.tolist() == [4 + step, 4 + pad + step]
+        where = view.layers[0].geometry
+        lead = [0, 0] if where.lead_pad is None else where.lead_pad.tolist()
+        assert lead == [pad, 0]
+        assert where.column.tolist() == [4 + pad + step] * 2, "one column, two positions"
+
+
+@pytest.mark.case("ml-explore/mlx-examples#977")
 @pytest.mark.kills("reader-strip/removed")
 def test_reader_gets_sixty_rows_where_sixty_are_real(cache: Make) -> None:
     c = started(cache(maximum=128), {1: 63, 2: 59})
@@ -221,6 +241,7 @@ def test_rows_that_do_not_make_up_their_length_are_not_loaded(cache: Make) -> No
     check_live(c, 1, 10, rings)
 
 
+@pytest.mark.case("mybigday/llama.rn#396")
 @pytest.mark.kills("ring-rows-rollback/removed")
 def test_truncation_is_refused_where_a_ring_has_dropped_positions(cache: Make) -> None:
     rings = (None, 4)
@@ -256,6 +277,7 @@ def test_misuse_is_named(cache: Make) -> None:
         c.close(view, [1, 2])
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#246", "ggml-org/llama.cpp#18727")
 @pytest.mark.parametrize("total", [3, 4, 5, 8, 9])
 def test_a_prompt_around_its_window_splits_anywhere(cache: Make, total: int) -> None:
     """Window 4, every chunk size, a ring beside a full layer (mistral.rs#246, llama.cpp#18727)."""
@@ -272,6 +294,7 @@ def test_a_prompt_around_its_window_splits_anywhere(cache: Make, total: int) -> 
         check_live(c, 1, total + 5, rings)
 
 
+@pytest.mark.case("ml-explore/mlx-lm#983")
 @pytest.mark.parametrize("late", range(11))
 def test_rows_with_wrapped_rings_merge_when_they_are_equally_long(cache: Make, late: int) -> None:
     """Window 4; a row joins after `late` steps of the other, however often either ring went round (mlx-lm#983)."""

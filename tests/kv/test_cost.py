@@ -176,6 +176,7 @@ def test_bytes_for_bounds_what_is_held() -> None:
     assert bytes_for(shape, []) == 0
 
 
+@pytest.mark.case("karpathy/nanochat#825")
 @pytest.mark.parametrize("width", [4, 16, 256])
 def test_a_ring_holds_memory_by_its_width_not_by_the_context(width: int) -> None:
     shape = CacheSpec(1, 2, 2048, (width,))

@@ -64,6 +64,7 @@ def goes_on(cache: Any, ids: list[int], lengths: dict[int, int], rings: Any) -> 
         check_live(cache, request_id, length + (request_id in ids), rings)
 
 
+@pytest.mark.case("ml-explore/mlx-lm#983")
 @pytest.mark.kills("postcondition/removed", "join-postcondition/removed")
 def test_a_mixed_batch_with_a_ring_is_refused(cache: Make) -> None:
     rings = (None, 4, None)
@@ -186,6 +187,7 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, when: int) -> list[int]:
     return calls
 
 
+@pytest.mark.case("Avarok-Cybersecurity/atlas#375")
 @pytest.mark.parametrize(
     ("rings", "lengths"), [((None, None), LENGTHS), ((None, 4), {1: 6, 2: 6, 3: 6})], ids=["ragged", "ring"]
 )

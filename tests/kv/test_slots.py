@@ -37,6 +37,7 @@ def refusal(act: Any) -> type[Exception] | None:
     return None
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#150")
 @pytest.mark.parametrize("length", [3, 4, 5, 511, 512, 513, 1023, 1024, 1025])
 def test_a_new_block_exactly_when_the_token_to_be_written_starts_one(length: int) -> None:
     slot = full(2048)
@@ -47,6 +48,7 @@ def test_a_new_block_exactly_when_the_token_to_be_written_starts_one(length: int
     assert slot.capacity == (before + 512 if length % 512 == 0 else before)
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#150")
 @pytest.mark.kills("growth/whole-blocks-only")
 def test_a_maximum_that_is_no_multiple_of_the_block_is_usable_to_its_end() -> None:
     slot = full(1000)
@@ -75,6 +77,7 @@ def test_set_len_does_not_extend_over_columns_never_written() -> None:
     assert slot.length == 4
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1745")
 def test_slack_and_refused_columns_are_poison() -> None:
     slot = full(100)
     append(slot, 6)
@@ -92,6 +95,7 @@ def test_padding_moves_columns_and_rotates_nothing() -> None:
     np.testing.assert_array_equal(padded.stripped(3).content()[0], slot.content()[0])
 
 
+@pytest.mark.case("ggml-org/llama.cpp#18727")
 @pytest.mark.kills("ring-chunk/judged-by-the-newest")
 @pytest.mark.parametrize("width", [1, 3, 4, 5])
 @pytest.mark.parametrize("total", [3, 4, 5, 8, 9, 17])
@@ -123,6 +127,7 @@ def test_a_ring_keeps_the_last_w_positions_and_no_more_memory() -> None:
     np.testing.assert_array_equal(slot.content()[0], code(1, 0, np.arange(87, 91)))
 
 
+@pytest.mark.case("mybigday/llama.rn#396")
 @pytest.mark.kills("ring-rollback/removed")
 def test_a_ring_refuses_to_roll_back_once_it_dropped_anything() -> None:
     slot = ring(4)

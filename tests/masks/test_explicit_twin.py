@@ -10,6 +10,7 @@ from teachkv.masks import CausalByKernel, Masker
 ENDS, PADS = np.array([8, 8, 8], dtype=np.int32), np.array([0, 3, 6], dtype=np.int32)
 
 
+@pytest.mark.case("huggingface/transformers#39408")
 @pytest.mark.parametrize("window", [None, 1, 3, 8])
 @pytest.mark.parametrize("count", [1, 2])
 def test_kernel_mask_and_bias_agree_bit_for_bit(window: int | None, count: int) -> None:

@@ -156,6 +156,7 @@ def test_uniform_rows_get_no_mask_at_one_query_token(window: int | None) -> None
     assert isinstance(Masker.causal(shape, cu_seqlens), NoMask)
 
 
+@pytest.mark.case("huggingface/transformers#39408")
 @pytest.mark.kills("window/one-too-wide")
 def test_window_one_short_of_the_context_bites() -> None:
     shape, cu_seqlens = geometry([8, 8], None, [1, 1])

@@ -85,6 +85,7 @@ def test_the_kind_chooses_the_kernel() -> None:
     assert called == ["decode", "prefill"]
 
 
+@pytest.mark.case("huggingface/transformers#31775")
 def test_each_layer_asks_through_its_own_door_once_per_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four layers, two of them sliding, one geometry: one question per door and pass, not one per layer."""
     types = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]

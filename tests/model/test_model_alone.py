@@ -48,6 +48,7 @@ def test_split_every_chunking_gives_the_same_bits(model: Model, length: int) -> 
     assert np.concatenate([bench.step({0: [token]})[0] for token in ids]).tobytes() == want
 
 
+@pytest.mark.case("huggingface/transformers#22382")
 def test_alone_and_behind_every_lead_pad(model: Model) -> None:
     """One request, 71 lead pads, prefilled in place and decoded: one result. Teeth: four prompts, four results."""
     results = []
@@ -59,6 +60,7 @@ def test_alone_and_behind_every_lead_pad(model: Model) -> None:
     assert len(set(results)) == 4
 
 
+@pytest.mark.case("huggingface/transformers#22861")
 @pytest.mark.parametrize("batch", [2, 3, 7, 8, 9, 16, 17, 33, 64, 128])
 def test_alone_in_batches_with_random_mates(model: Model, batch: int) -> None:
     """Four requests, in different rows, among random mates of other lengths, all ending at one column."""
@@ -83,6 +85,7 @@ def test_prefill_among_other_prompts(model: Model) -> None:
         assert packed[row].tobytes() == whole(model, ids[row]).tobytes()
 
 
+@pytest.mark.case("huggingface/transformers#22861", "kekzl/imp#1314")
 def test_neighbours_contents_do_not_matter(model: Model) -> None:
     """NBR: same shapes, same row, other neighbours."""
     ids = prompt(1, 20)
@@ -94,6 +97,7 @@ def test_neighbours_contents_do_not_matter(model: Model) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1745")
 @pytest.mark.kills("dead-values/multiplied")
 @pytest.mark.parametrize("poison", [np.nan, 1e4, np.inf])
 @pytest.mark.parametrize("where", ["k", "v", "both"])
@@ -115,6 +119,7 @@ def test_dead_slots_reach_no_logit(model: Model, poison: float, where: str) -> N
     assert run(*fills) == clean
 
 
+@pytest.mark.case("huggingface/transformers#47651")
 @pytest.mark.parametrize("width", [31, 32, 33, 34, 63, 64, 65, 66])
 def test_no_width_of_a_padded_batch_is_special(model: Model, width: int) -> None:
     """transformers#47651: prompts of 1 and `width` tokens, ending at one column, over pads of the short one."""

@@ -39,6 +39,7 @@ def ways(model: Model, ids: list[int]) -> dict[str, np.ndarray]:
     return found
 
 
+@pytest.mark.case("huggingface/transformers#39408")
 @pytest.mark.kills("window-keys/one-too-wide", "window-keys/one-too-narrow", "window/one-too-wide")
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 6, None])
 @pytest.mark.parametrize("length", range(1, 13))
@@ -48,6 +49,7 @@ def test_exactly_w_keys_in_every_way(window: int | None, length: int) -> None:
         assert visible_counts(logits).tolist() == expected(prompt(length), window), way
 
 
+@pytest.mark.case("huggingface/transformers#31775")
 @pytest.mark.parametrize("live", range(4))
 @pytest.mark.parametrize("windows", [(3, None, None, 2), (None, 4, 1, None)])
 def test_each_layer_has_its_own_window(windows: tuple[int | None, ...], live: int) -> None:
@@ -56,6 +58,7 @@ def test_each_layer_has_its_own_window(windows: tuple[int | None, ...], live: in
         assert visible_counts(logits).tolist() == expected(prompt(9), windows[live]), (way, live)
 
 
+@pytest.mark.case("ndif-team/nnsight#673")
 @pytest.mark.kills("masker/none-at-one-query", "masker-window/drops-lead-pad")
 @pytest.mark.parametrize("window", [None, 3])
 def test_ragged_decode_counts_no_dead_column(window: int | None) -> None:
@@ -72,6 +75,7 @@ def test_ragged_decode_counts_no_dead_column(window: int | None) -> None:
         assert visible_counts(logits[row][-1]).tolist() == expected(prompt(n), window)
 
 
+@pytest.mark.case("huggingface/transformers#39408")
 def test_a_long_row_is_counted_over_blocks_and_segments() -> None:
     """700 keys: eleven blocks, three segments, a window that begins inside a block."""
     ids = [(i * 7) % 50 for i in range(699)] + [SENTINEL]

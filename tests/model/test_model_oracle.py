@@ -55,6 +55,7 @@ def tiny(folder: Path, name: str) -> tuple[Any, Any, Any]:
     return load(folder / "m"), config, tensors
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1699", "huggingface/transformers#38002", "EricLBuehler/mistral.rs#246")
 @pytest.mark.kills("last-token/last-rows", "same-angle/queries-twice", "bottom-right/top-left")
 @pytest.mark.parametrize("name", MODELS)
 def test_prefill_chunks_and_decode_equal_the_oracle(name: str, tmp_path: Path) -> None:
@@ -84,6 +85,7 @@ def test_the_oracle_tells_the_models_apart(tmp_path: Path) -> None:
         assert gap > 1e-2, name
 
 
+@pytest.mark.case("huggingface/transformers#22382")
 @pytest.mark.parametrize("length", [9, 16, 17, 40])
 def test_dynamic_rope_depends_on_the_prompt_length_not_on_chunks(length: int, tmp_path: Path) -> None:
     changes = {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}, "max_position_embeddings": 16}

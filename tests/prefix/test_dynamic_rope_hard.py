@@ -23,6 +23,7 @@ def facts(outputs: list[Any]) -> list[Any]:
     return [(o.outputs[0].token_ids, o.outputs[0].logprobs) for o in outputs]
 
 
+@pytest.mark.case("huggingface/transformers#22382")
 @pytest.mark.kills("dynamic-own-length/shared")
 @pytest.mark.parametrize("policy", ["packed", "ragged", "bucketed"])
 def test_warm_is_cold_on_both_sides_of_the_original_length(policy: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def beginnings(prefix: PrefixCache) -> set[tuple[int, ...]]:
     return {path_to(block) for block in stored_blocks(prefix)}
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#163")
 @pytest.mark.kills("prefix-unindex/removed")
 def test_an_evicted_block_cannot_be_found() -> None:
     # nano-vllm#163: X, then Y in its place, then X again
@@ -32,6 +33,7 @@ def test_an_evicted_block_cannot_be_found() -> None:
     check_inside(prefix)
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1495")
 def test_a_hit_makes_a_block_recent() -> None:
     # mlx-lm#1495: A and B stored, A used, C added: B goes
     prefix = cache(2)
@@ -42,6 +44,7 @@ def test_a_hit_makes_a_block_recent() -> None:
     assert beginnings(prefix) == {(1,), (3,)}
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1495")
 @pytest.mark.kills("prefix-recency/removed")
 def test_publishing_what_is_known_makes_it_recent() -> None:
     prefix = cache(2)
@@ -52,6 +55,7 @@ def test_publishing_what_is_known_makes_it_recent() -> None:
     assert beginnings(prefix) == {(1,), (3,)}
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1495")
 def test_only_the_half_that_matched_becomes_recent() -> None:
     # mini-sglang#124
     prefix = cache(5)
@@ -62,6 +66,7 @@ def test_only_the_half_that_matched_becomes_recent() -> None:
     assert beginnings(prefix) == {(1,), (1, 2), (5,), (6,), (6, 7)}
 
 
+@pytest.mark.case("llm-d/llm-d-inference-sim#705")
 @pytest.mark.kills("prefix-leaves-first/root-first")
 def test_leaves_go_before_their_parents() -> None:
     prefix = cache(4)
@@ -75,6 +80,7 @@ def test_leaves_go_before_their_parents() -> None:
             hit_length(prefix, [10 + n, 9])
 
 
+@pytest.mark.case("sgl-project/mini-sglang#52")
 @pytest.mark.kills("prefix-pin/starts-at-the-parent")
 def test_the_leaf_of_a_held_path_stays() -> None:
     # mini-sglang#52
@@ -89,6 +95,7 @@ def test_the_leaf_of_a_held_path_stays() -> None:
     check_inside(prefix)
 
 
+@pytest.mark.case("sgl-project/mini-sglang#52")
 def test_a_path_that_two_hold_stays_until_both_let_go() -> None:
     prefix = cache(2)
     store(prefix, [1, 2], coverage=2)
@@ -101,6 +108,7 @@ def test_a_path_that_two_hold_stays_until_both_let_go() -> None:
     check_inside(prefix)
 
 
+@pytest.mark.case("sgl-project/mini-sglang#52")
 @pytest.mark.kills("prefix-release-once/removed")
 def test_a_hit_is_released_once() -> None:
     prefix = cache(2)
@@ -169,6 +177,7 @@ def test_clearing_leaves_what_is_held() -> None:
     assert stored_blocks(prefix) == []
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#163")
 @pytest.mark.kills("prefix-budget/removed")
 @pytest.mark.kills("prefix-budget/forgets-the-newcomer")
 @pytest.mark.parametrize("seed", [1, 2])

@@ -11,6 +11,7 @@ def cache(block_tokens: int = 4) -> PrefixCache:
     return PrefixCache(block_tokens, 1 << 20, b"model")
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#144")
 @pytest.mark.kills("prefix-leaves-one/removed")
 @pytest.mark.kills("prefix-leaves-one/one-too-many")
 def test_a_prompt_of_whole_blocks_leaves_its_last_one_and_no_more() -> None:
@@ -20,6 +21,7 @@ def test_a_prompt_of_whole_blocks_leaves_its_last_one_and_no_more() -> None:
     assert hit_length(prefix, tokens) == 8
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#144")
 @pytest.mark.parametrize("block", [1, 2, 4])
 @pytest.mark.parametrize("length", range(1, 14))
 def test_a_prompt_asked_twice_leaves_one_token_to_compute(length: int, block: int) -> None:
@@ -59,6 +61,7 @@ def test_a_hit_ends_where_the_tokens_part(shared: int) -> None:
     assert hit_length(prefix, [*stored[:shared], *range(100, 120)]) == shared // 4 * 4
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1495")
 def test_one_token_is_a_prefix_too() -> None:
     # mlx-lm#1495
     prefix = cache(1)
@@ -67,6 +70,7 @@ def test_one_token_is_a_prefix_too() -> None:
     assert hit_length(prefix, [6, 5]) == 0
 
 
+@pytest.mark.case("llm-d/llm-d-inference-sim#705")
 @pytest.mark.kills("prefix-hole/skipped")
 def test_blocks_behind_a_missing_one_do_not_count() -> None:
     # llm-d-inference-sim#705: A and B are stored one behind the other; between them in the question stands X
@@ -76,6 +80,7 @@ def test_blocks_behind_a_missing_one_do_not_count() -> None:
     assert hit_length(prefix, [1, 2, 3]) == 2
 
 
+@pytest.mark.case("vllm-project/vllm#12621")
 @pytest.mark.kills("prefix-compare/hash-decides")
 @pytest.mark.kills("prefix-compare/tokens-only")
 def test_answers_stay_right_when_every_hash_is_the_same() -> None:
@@ -92,6 +97,7 @@ def test_answers_stay_right_when_every_hash_is_the_same() -> None:
     assert prefix.stats().compared > 100
 
 
+@pytest.mark.case("vllm-project/vllm#12621")
 def test_prompts_that_a_rolling_hash_confuses_are_kept_apart() -> None:
     prefix = cache(2)
     store(prefix, [10, 20], coverage=2)
@@ -101,6 +107,7 @@ def test_prompts_that_a_rolling_hash_confuses_are_kept_apart() -> None:
     assert hit_length(prefix, [1 + 2**32, 0, 0]) == 0
 
 
+@pytest.mark.case("vllm-project/vllm#29387", "GeeeekExplorer/nano-vllm#219")
 def test_equal_prompts_that_miss_together_are_stored_once() -> None:
     # vllm#29387, nano-vllm#219: all ask before any has computed; nobody may be shown what is not there yet
     prefix, tokens = cache(1), [[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 4]]

@@ -53,6 +53,7 @@ def drained(llm: LLM) -> None:
     assert llm.stats()["now"] == {"running": 0, "waiting": 0, "resident": 0}
 
 
+@pytest.mark.case("GeeeekExplorer/nano-vllm#144", "ROCm/ATOM#902")
 @pytest.mark.parametrize(("policy", "batch_cache"), PATHS)
 def test_warm_is_cold_at_every_length_around_a_block(bare: LLM, policy: str, batch_cache: str) -> None:
     # nano-vllm#144
@@ -68,6 +69,7 @@ def test_warm_is_cold_at_every_length_around_a_block(bare: LLM, policy: str, bat
         drained(llm)
 
 
+@pytest.mark.case("vllm-project/vllm#29387", "GeeeekExplorer/nano-vllm#219")
 @pytest.mark.parametrize(("policy", "batch_cache"), PATHS)
 def test_equal_prompts_in_one_call_do_not_read_what_is_not_computed(bare: LLM, policy: str, batch_cache: str) -> None:
     # vllm#29387, nano-vllm#219
@@ -79,6 +81,7 @@ def test_equal_prompts_in_one_call_do_not_read_what_is_not_computed(bare: LLM, p
         drained(llm)
 
 
+@pytest.mark.case("ml-explore/mlx-examples#977")
 @pytest.mark.parametrize(("policy", "batch_cache"), PATHS)
 def test_what_a_ragged_batch_stores_answers_later_turns_right(bare: LLM, policy: str, batch_cache: str) -> None:
     # The seed's poisoned cache: rows that end in a batch carry a dead prefix, and a later turn must not be shown it.
@@ -94,6 +97,7 @@ def test_what_a_ragged_batch_stores_answers_later_turns_right(bare: LLM, policy:
         drained(llm)
 
 
+@pytest.mark.case("MemTensor/MemOS#2301")
 def test_two_answers_to_one_prompt_leave_it_as_it_was(bare: LLM) -> None:
     # MemOS#2301
     turns = [[*prompt(40), *prompt(20, seed=s)] for s in (1, 2, 3)]
@@ -105,6 +109,7 @@ def test_two_answers_to_one_prompt_leave_it_as_it_was(bare: LLM) -> None:
         drained(llm)
 
 
+@pytest.mark.case("vllm-project/vllm#42019")
 @pytest.mark.parametrize("count", [0, 2])
 def test_prompt_logprobs_are_computed_again(count: int) -> None:
     # vllm#42019; 0 is a wish too

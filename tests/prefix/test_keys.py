@@ -24,12 +24,14 @@ ASSIGNMENTS = [
 ]
 
 
+@pytest.mark.case("vllm-project/vllm#44701")
 @pytest.mark.kills("prefix-key-fields/untagged")
 @pytest.mark.kills("prefix-key-fields/none-is-empty")
 def test_every_assignment_of_the_fields_has_a_key_of_its_own() -> None:
     assert len({root_key(fingerprint, tags) for fingerprint, tags in ASSIGNMENTS}) == len(ASSIGNMENTS)
 
 
+@pytest.mark.case("vllm-project/vllm#44701")
 @pytest.mark.kills("prefix-key-fields/no-lengths")
 def test_a_value_that_spells_the_next_field_is_still_one_value() -> None:
     one = Tags(adapter="p", adapter_version="qversion\1r")
@@ -37,6 +39,7 @@ def test_a_value_that_spells_the_next_field_is_still_one_value() -> None:
     assert root_key(b"m", one) != root_key(b"m", other)
 
 
+@pytest.mark.case("vllm-project/vllm#44701")
 @pytest.mark.kills("prefix-key-fields/untagged")
 def test_a_salt_that_spells_an_adapters_name_finds_nothing_of_it() -> None:
     # vllm#44701
@@ -46,6 +49,7 @@ def test_a_salt_that_spells_an_adapters_name_finds_nothing_of_it() -> None:
     assert hit_length(prefix, TOKENS, Tags(adapter="x")) == 16
 
 
+@pytest.mark.case("vllm-project/vllm#44701")
 @pytest.mark.parametrize(
     "other",
     [
@@ -63,6 +67,7 @@ def test_each_tag_alone_keeps_requests_apart(other: Tags) -> None:
     assert hit_length(prefix, TOKENS) == 16
 
 
+@pytest.mark.case("vllm-project/vllm#30931")
 def test_an_adapter_that_is_loaded_again_under_its_name_starts_cold() -> None:
     # vllm#30931
     prefix = cache()
@@ -70,6 +75,7 @@ def test_an_adapter_that_is_loaded_again_under_its_name_starts_cold() -> None:
     assert hit_length(prefix, TOKENS, Tags(adapter="a", adapter_version="load 2")) == 0
 
 
+@pytest.mark.case("vllm-project/vllm#30931")
 @pytest.mark.kills("prefix-key/no-fingerprint")
 def test_two_models_share_nothing() -> None:
     prefix = cache()
@@ -78,6 +84,7 @@ def test_two_models_share_nothing() -> None:
     assert hit_length(prefix, TOKENS) == 0
 
 
+@pytest.mark.case("vllm-project/vllm#30931")
 def test_the_fingerprint_tells_configs_and_loads_apart() -> None:
     assert model_fingerprint("rope=default", b"1") == model_fingerprint("rope=default", b"1")
     assert model_fingerprint("rope=default", b"1") != model_fingerprint("rope=linear", b"1")

@@ -22,6 +22,7 @@ def checksum(prefix: PrefixCache) -> str:
     return hashlib.sha256(b"".join(side.tobytes() for side in sides)).hexdigest()
 
 
+@pytest.mark.case("ml-explore/mlx-examples#977")
 @pytest.mark.kills("prefix-strip/removed")
 @pytest.mark.kills("prefix-strip/stores-on-failure")
 def test_a_dead_prefix_is_refused_and_nothing_is_stored() -> None:
@@ -36,6 +37,7 @@ def test_a_dead_prefix_is_refused_and_nothing_is_stored() -> None:
     assert refusals == ["prefix cache: layer 0 shows [64] rows where 60 are real; nothing is stored"]
 
 
+@pytest.mark.case("ml-explore/mlx-examples#977")
 def test_slack_behind_the_rows_is_refused() -> None:
     # mlx-examples#977: a prompt of 3 in a buffer of 8
     prefix = cache(1)
@@ -89,6 +91,7 @@ def test_memory_that_runs_out_in_the_middle_leaves_whole_blocks_only() -> None:
     assert hit_length(prefix, SIXTY) == 60
 
 
+@pytest.mark.case("MemTensor/MemOS#2301")
 @pytest.mark.kills("prefix-owned/view")
 def test_what_is_stored_does_not_change_with_the_buffer_it_came_from() -> None:
     # MemOS#2301
@@ -102,6 +105,7 @@ def test_what_is_stored_does_not_change_with_the_buffer_it_came_from() -> None:
     assert hit_length(prefix, SIXTY) == 60
 
 
+@pytest.mark.case("MemTensor/MemOS#2301")
 @pytest.mark.kills("prefix-owned/view")
 @pytest.mark.kills("prefix-owned/writable")
 def test_who_gets_a_hit_cannot_write_into_it() -> None:
@@ -113,6 +117,7 @@ def test_who_gets_a_hit_cannot_write_into_it() -> None:
             assert not side.flags.writeable
 
 
+@pytest.mark.case("MemTensor/MemOS#2301")
 def test_two_requests_that_share_a_prompt_do_not_meet_in_its_blocks() -> None:
     prefix = cache()
     store(prefix, SIXTY[:9])
@@ -129,6 +134,7 @@ def test_two_requests_that_share_a_prompt_do_not_meet_in_its_blocks() -> None:
         before = checksum(prefix)
 
 
+@pytest.mark.case("ROCm/ATOM#902")
 def test_a_hit_after_everything_was_let_go_finds_the_same_rows() -> None:
     # ROCm/ATOM#902: what was let go and is asked for again is not fresh memory
     prefix = cache()
@@ -139,6 +145,7 @@ def test_a_hit_after_everything_was_let_go_finds_the_same_rows() -> None:
         assert checksum(prefix) == before
 
 
+@pytest.mark.case("mybigday/llama.rn#396")
 @pytest.mark.kills("prefix-ring/removed")
 @pytest.mark.parametrize("divergence", range(13))
 def test_a_window_that_dropped_positions_is_not_stored(divergence: int) -> None:

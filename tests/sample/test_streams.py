@@ -27,6 +27,7 @@ def fresh(i):
 
 
 @pytest.mark.kills("own-stream/one-for-the-batch")
+@pytest.mark.case("vllm-project/vllm#51226")
 def test_same_draws_alone_in_any_batch_and_in_any_order():
     logits = np.random.default_rng(0).standard_normal((16, 97)).astype(np.float32)
     alone = [run([fresh(i)], 12, logits[i : i + 1])[0] for i in range(16)]
@@ -39,6 +40,7 @@ def test_same_draws_alone_in_any_batch_and_in_any_order():
 
 
 @pytest.mark.kills("own-stream/one-for-the-batch")
+@pytest.mark.case("vllm-project/vllm#51226")
 def test_a_seeded_row_does_not_care_whether_its_mate_has_a_seed():
     def seeded():
         return new_state(SamplingParams(seed=42), [], engine_seed=5, request_id=0, vocab_size=97)
@@ -51,6 +53,8 @@ def test_a_seeded_row_does_not_care_whether_its_mate_has_a_seed():
             assert run(states, 8, rows(np.zeros(97), 2))[place] == alone
 
 
+@pytest.mark.case("vllm-project/vllm#16832")
+@pytest.mark.case("huggingface/text-generation-inference#1765")
 def test_rebuilding_a_state_from_its_tokens_goes_on_as_if_nothing_had_happened():
     params = SamplingParams(seed=3, frequency_penalty=0.5, repetition_penalty=1.2, min_tokens=6, stop_token_ids=[1])
     logits = rows(np.linspace(0, 1, 97))
@@ -62,6 +66,7 @@ def test_rebuilding_a_state_from_its_tokens_goes_on_as_if_nothing_had_happened()
 
 
 @pytest.mark.kills("own-stream/samples-share")
+@pytest.mark.case("vllm-project/vllm#11953")
 def test_n_samples_of_one_seed_are_distinct_and_repeat_as_a_set():
     def samples():
         params = SamplingParams(n=4, seed=7)
@@ -73,6 +78,7 @@ def test_n_samples_of_one_seed_are_distinct_and_repeat_as_a_set():
     assert first == samples()
 
 
+@pytest.mark.case("vllm-project/vllm#11953")
 def test_without_a_seed_requests_differ_and_the_engine_seed_repeats_them():
     def requests(engine_seed):
         made = [
@@ -85,6 +91,7 @@ def test_without_a_seed_requests_differ_and_the_engine_seed_repeats_them():
     assert requests(1) != requests(2)
 
 
+@pytest.mark.case("vllm-project/vllm#11953")
 def test_another_process_draws_the_same():
     code = (
         "from teachkv.sample import *; from teachkv.sample.state import random_numbers;"

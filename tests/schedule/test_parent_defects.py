@@ -22,6 +22,7 @@ def test_a_decoder_that_waits_is_not_computed_again(policy: str) -> None:
     assert [len(run.lives[i].tokens) for i in range(2)] == [3, 50]
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#2024")
 @pytest.mark.kills("deferred/m28-losers-preempted")
 @pytest.mark.parametrize("policy", ["bucketed", "ragged"])
 def test_losing_a_contest_costs_a_turn_and_no_memory(policy: str) -> None:

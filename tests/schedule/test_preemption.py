@@ -29,6 +29,7 @@ class Watched:
         return 1.0
 
 
+@pytest.mark.case("Avarok-Cybersecurity/atlas#375")
 def test_three_decoders_and_two_columns_left_cost_one_victim() -> None:
     """atlas#375: one missing block failed the whole batch. The newest gives way, two go on in the same step."""
     scheduler = Scheduler("packed", budget=ColumnBudget(3 * 10 + 2))
@@ -48,6 +49,7 @@ def test_three_decoders_and_two_columns_left_cost_one_victim() -> None:
     assert plan.events == ("preempt",)
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#2033")
 @pytest.mark.kills("victim/oldest-first")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_oldest_is_never_a_victim(policy: str) -> None:
@@ -70,6 +72,7 @@ def test_a_preempted_request_keeps_its_place_in_the_queue() -> None:
     assert max(first_end[id] for id in victims) < first_end[29]
 
 
+@pytest.mark.case("vllm-project/vllm#16832")
 def test_it_comes_back_as_a_prompt_of_all_its_tokens() -> None:
     scheduler = Scheduler("packed")
     scheduler.add(7, 10, cached=4)
@@ -84,6 +87,7 @@ def test_it_comes_back_as_a_prompt_of_all_its_tokens() -> None:
     assert (chunk.start, chunk.count, chunk.last) == (0, 11, True), "prompt + generated; the old hit is void"
 
 
+@pytest.mark.case("vllm-project/vllm#25538")
 @pytest.mark.parametrize("columns", range(20, 32))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_two_requests_one_column_short_of_both_do_not_thrash(policy: str, columns: int) -> None:
@@ -94,6 +98,7 @@ def test_two_requests_one_column_short_of_both_do_not_thrash(policy: str, column
     assert all(life.ended == "length" for life in run.lives.values())
 
 
+@pytest.mark.case("vllm-project/vllm#25538")
 @pytest.mark.kills("resume-headroom/removed")
 def test_what_comes_back_has_room_to_grow() -> None:
     """Without headroom a request that comes back beside growing rows is preempted again before it gained anything."""
@@ -118,6 +123,7 @@ def _tokens_between_preemptions(run: Run, id: int) -> list[int]:
     return stays
 
 
+@pytest.mark.case("tenstorrent/vllm-tt-plugin#133")
 @pytest.mark.kills("reserve/not-asked")
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", range(10))
@@ -133,6 +139,7 @@ def test_memory_is_never_oversold_and_everyone_ends_once(policy: str, seed: int)
         assert len(life.tokens) == life.job.out or life.ended != "length"
 
 
+@pytest.mark.case("tenstorrent/vllm-tt-plugin#133")
 @pytest.mark.kills("reserve/not-asked")
 def test_a_prompt_in_chunks_keeps_the_room_it_was_admitted_with() -> None:
     """vllm-tt-plugin#133: decode steps between the chunks took the blocks that the prompt was admitted against."""
@@ -152,6 +159,7 @@ def test_a_request_that_never_fits_ends_and_the_others_go_on(policy: str) -> Non
     assert len(run.lives[2].tokens) == 15, "6 + 15 tokens would need a 21st column for the next step"
 
 
+@pytest.mark.case("Avarok-Cybersecurity/atlas#375")
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("at", range(25))
 def test_an_allocation_that_fails_at_step_n_costs_one_victim(policy: str, at: int) -> None:

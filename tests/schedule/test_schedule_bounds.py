@@ -32,6 +32,7 @@ def stream(old: Job, prompt: int, out: int, steps: int) -> list[Job]:
     return [old, *(Job(i, prompt, out, at=i - 1) for i in range(1, steps + 1))]
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#273")
 @pytest.mark.kills("ageing/m27-removed")
 def test_a_long_request_is_not_starved_by_shorter_newcomers() -> None:
     """mistral.rs#273: shortest first starves old requests. Here its age alone gets it through, long before patience."""
@@ -39,6 +40,7 @@ def test_a_long_request_is_not_starved_by_shorter_newcomers() -> None:
     assert passed_over(run) <= 64
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#273")
 @pytest.mark.kills("overdue/removed")
 @pytest.mark.parametrize("options", [{}, {"prefill_floor_steps": 4}, {"coalesce": False}])
 def test_shortest_first_and_coalescing_cannot_outrun_patience(options: dict[str, object]) -> None:
@@ -50,6 +52,7 @@ def test_shortest_first_and_coalescing_cannot_outrun_patience(options: dict[str,
         assert run.lives[0].wait <= 20 + 8 + 1
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#273")
 @pytest.mark.kills("overdue/removed", "seat-age/from-arrival")
 @pytest.mark.parametrize("policy", ["bucketed", "ragged"])
 @pytest.mark.parametrize("seed", range(12))
@@ -63,6 +66,7 @@ def test_every_seated_request_runs_within_patience_plus_seats(policy: str, seed:
     assert all(life.ended == "length" for life in run.lives.values())
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#2024")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_incompatible_is_computed_twice(policy: str) -> None:
     """mistral.rs#2024: whoever was not in the chosen bucket lost its memory, and was computed again for ever."""
@@ -71,6 +75,7 @@ def test_nothing_incompatible_is_computed_twice(policy: str) -> None:
     assert sum(life.recomputed for life in run.lives.values()) == 0
 
 
+@pytest.mark.case("EricLBuehler/mistral.rs#2033")
 @pytest.mark.kills("arrival-order/m30-reversed")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_first_come_first_seated(policy: str) -> None:
@@ -80,6 +85,7 @@ def test_first_come_first_seated(policy: str) -> None:
     assert admitted == list(range(7))
 
 
+@pytest.mark.case("sgl-project/sglang#32549")
 def test_decoders_of_packed_run_in_every_step_whatever_arrives() -> None:
     """sglang#32549: prefill always won, and one decode step took 24 s."""
     jobs = [Job(0, 30, 400), *(Job(i, 3000, 2, at=i) for i in range(1, 60))]
@@ -88,6 +94,7 @@ def test_decoders_of_packed_run_in_every_step_whatever_arrives() -> None:
     assert max(step.cost for step in run.steps) <= 0.01 * (64 + 60), "and no step may be long"
 
 
+@pytest.mark.case("sgl-project/sglang#32549")
 @pytest.mark.kills("chunk-cap/removed")
 def test_a_short_prompt_behind_a_huge_one_starts_within_two_steps() -> None:
     """ATOM#1835: a short prompt waited 82 s behind one of 600,000 tokens."""
@@ -96,6 +103,7 @@ def test_a_short_prompt_behind_a_huge_one_starts_within_two_steps() -> None:
     assert run.lives[1].wait <= 2
 
 
+@pytest.mark.case("sgl-project/sglang#32549")
 @pytest.mark.parametrize("budget", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("seed", range(8))
 def test_an_admitted_prompt_is_computed_within_the_stated_bound(budget: int, seed: int) -> None:
@@ -128,6 +136,7 @@ def test_the_whole_budget_is_spent_while_there_is_work() -> None:
     assert [(chunk.id, chunk.count) for chunk in run.steps[0].plan.prefill] == [(0, 7), (1, 3)]
 
 
+@pytest.mark.case("sgl-project/sglang#32549")
 @pytest.mark.kills("floor/never-forces", "floor/one-late")
 @pytest.mark.parametrize("floor", [1, 4, 16])
 def test_the_floor_gives_one_prompt_step_in_every_n_plus_one(floor: int) -> None:

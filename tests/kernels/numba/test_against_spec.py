@@ -87,6 +87,7 @@ def test_rope_writes_nothing_outside_the_caches(row: int, column: int) -> None:
 ATTENTION = ("attention_prefill", "attention_decode_ragged")
 
 
+@pytest.mark.case("huggingface/transformers#39408")
 @pytest.mark.kills(
     "numba-dead-prefix/off-by-one", "numba-dead-prefix/removed", "numba-window/one-too-wide", "numba-rescale/removed"
 )
@@ -102,6 +103,7 @@ def test_attention_over_several_segments(op: str) -> None:
     compare(op, attention(np.random.default_rng(6), (530, 257), (1, 1), group=1, dim=4))
 
 
+@pytest.mark.case("onnx/onnx#7274")
 @pytest.mark.kills("numba-grouped-heads/tiled", "numba-decode-heads/tiled")
 @pytest.mark.parametrize("op", ATTENTION)
 @pytest.mark.parametrize("group", range(1, 9))
@@ -121,6 +123,7 @@ def test_a_ring_may_start_inside_a_segment() -> None:
     compare("attention_decode_ragged", attention(np.random.default_rng(7), (290,), (1,), pads=(-250,)))
 
 
+@pytest.mark.case("flashinfer-ai/flashinfer#4484")
 @pytest.mark.kills("numba-sees-nothing/divides")
 @pytest.mark.parametrize("op", ATTENTION)
 def test_padding_and_blind_queries_give_zeros(op: str) -> None:
@@ -137,6 +140,7 @@ def test_no_lead_pad_is_pad_zero(op: str) -> None:
     compare(op, (*arguments[:6], None, *arguments[7:]))
 
 
+@pytest.mark.case("kekzl/imp#1314")
 @pytest.mark.parametrize("op", ATTENTION)
 def test_attention_does_not_depend_on_company_or_lead_pad(op: str) -> None:
     """The same row alone and between others, at other lead pads: the same bits."""
@@ -175,6 +179,7 @@ def test_min_p_works_without_top_p() -> None:
     assert get("sample", "numba")(logits, one, ints(0), one, least, np.array([0.99])).tolist() == [1]
 
 
+@pytest.mark.case("numba/numba#8708")
 @pytest.mark.kills("numba-finite-logits/nan-only", "numba-finite-logits/removed")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("heat", [0.0, 1.0])
@@ -204,6 +209,7 @@ def test_a_strip_of_any_length(stop: int) -> None:
     compare("kv_strip", (np.random.default_rng(0).standard_normal((2, 3, 12, 4)).astype(np.float32), 1, 0, stop))
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1786")
 @pytest.mark.kills("numba-empty-grid/launched")
 def test_an_empty_step_launches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*launch: Any) -> None:

@@ -14,6 +14,7 @@ from cuda_kernels.registry import OPS, get
 pytestmark = pytest.mark.gpu
 
 
+@pytest.mark.case("numba/numba#2655")
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("op", OPS)
 def test_op_on_the_device_is_its_spec(op: str, dtype: Any) -> None:

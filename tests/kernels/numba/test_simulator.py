@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 SCRIPT = """
 import sys
@@ -53,6 +55,7 @@ def test_every_op_runs_in_numba_s_simulator() -> None:
     assert done.stdout.split() == list(OPS)
 
 
+@pytest.mark.case("numba/numba#2655")
 def test_the_simulator_is_never_taken_for_granted() -> None:
     script = "import numpy as np; from cuda_kernels.registry import get\n"
     script += "get('embed', 'numba')(np.zeros(1, np.int32), np.ones((2, 4), np.float32))"

@@ -89,6 +89,7 @@ def test_threads_meet_at_barriers_in_every_block() -> None:
     assert x.tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
 
 
+@pytest.mark.case("numba/numba#2655")
 @pytest.mark.parametrize(
     ("kernel", "says"),
     [
@@ -132,6 +133,7 @@ def test_a_launch_is_recorded_access_by_access() -> None:
     assert [a.thread for a in record.accesses if not a.write] == list(range(8))
 
 
+@pytest.mark.case("cupy/cupy#9750")
 def test_strided_arrays_are_refused() -> None:
     with pytest.raises(ValueError, match="C-contiguous"):
         launch(rotate, (1, 1, 1), 8, np.zeros(16, np.float32)[::2])
@@ -158,6 +160,7 @@ def test_moves_outside_a_buffer_are_refused() -> None:
         get("kv_align", "numba")(cache, ints(0), ints(4), cache, ints(0), ints(0), ints(6))
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1745")
 def test_attention_in_poisoned_columns_touches_only_what_is_visible() -> None:
     q, k, v, cu, row, end, lead, _, scale = attention(np.random.default_rng(1), (5,), (1,), pads=(67,))
     with recording() as launches:

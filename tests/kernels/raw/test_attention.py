@@ -24,6 +24,7 @@ def check(call: Ragged, dtype: str) -> None:
     assert (bits(outs[0]) == bits(outs[1])).all(), "prefill and decode differ"
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1745")
 @pytest.mark.parametrize("dtype", list(DTYPES))
 @pytest.mark.parametrize("window", [None, 10])
 def test_ragged_rows_with_poisoned_prefixes_rings_and_windows(dtype: str, window: int | None) -> None:
@@ -35,6 +36,7 @@ def test_head_dims(head_dim: int) -> None:
     check(ragged("bfloat16", 2, 1, head_dim, **SHORT), "bfloat16")
 
 
+@pytest.mark.case("onnx/onnx#7274")
 @pytest.mark.parametrize("group", range(1, 9))
 def test_group_sizes(group: int) -> None:
     check(ragged("float16", 2 * group, 2, 24, **SHORT), "float16")
@@ -44,6 +46,7 @@ def test_several_tiles_of_queries_and_three_segments() -> None:
     check(ragged("float16", 3, 1, 24, [600, 40], [30, 40], [20, 1]), "float16")
 
 
+@pytest.mark.case("flashinfer-ai/flashinfer#4484")
 def test_padding_rows_give_zeros_and_read_nothing() -> None:
     call = ragged("float16", 2, 1, 24, **SHORT)
     call.row[1] = -1
@@ -53,6 +56,7 @@ def test_padding_rows_give_zeros_and_read_nothing() -> None:
     check(call, "float16")
 
 
+@pytest.mark.case("huggingface/transformers#22861")
 @pytest.mark.parametrize("dtype", list(DTYPES))
 def test_a_row_keeps_its_bits_whatever_shares_its_batch(dtype: str) -> None:
     """One row of 330 columns: alone, in a batch, at many lead pads, in another cache row and a larger cache."""

@@ -34,6 +34,7 @@ def without_toy() -> Iterator[None]:
 INDEX = "const offset_t i = threadIdx.x;\n"
 
 
+@pytest.mark.case("numba/numba#2655")
 @pytest.mark.parametrize("body", ["out[i + n] = 1.0f;", "out[i - 1] = 1.0f;", "out[i] = out[i + 63];"])
 def test_a_global_access_outside_its_array_is_named(body: str) -> None:
     with pytest.raises(HostError, match=r"array 'out': element -?\d+ \(4 bytes\) lies outside its 256 bytes"):
@@ -54,6 +55,7 @@ def test_shared_memory_starts_as_nan_is_bounded_and_counted() -> None:
         run(taken + "s[i + 1] = 0.0f;", shared=128)
 
 
+@pytest.mark.case("numba/numba#2655")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -130,6 +132,7 @@ def test_the_address_lane_sees_a_write_past_shared_memory() -> None:
             run(body, threads=32)
 
 
+@pytest.mark.case("vllm-project/vllm#1486")
 @needs_gcc
 def test_the_undefined_lane_sees_an_overflowing_product() -> None:
     with probes.variant("undefined"):

@@ -31,6 +31,7 @@ def test_products_and_epilogues_against_the_spec(dtype: str, rows: int, outputs:
     assert_close(logits, get("lm_head", "spec")(x, w), dtype)
 
 
+@pytest.mark.case("kekzl/imp#1314")
 @pytest.mark.parametrize("dtype", list(DTYPES))
 def test_a_row_keeps_its_bits_for_every_number_of_rows(dtype: str) -> None:
     x, w, bias, gate, residual = inputs(dtype, 70, 100, 424)
@@ -60,6 +61,7 @@ def test_chunks_depend_on_the_layer_alone_and_cover_it() -> None:
         assert 1 <= -(-k // chunk) <= product.CHUNKS_LIMIT
 
 
+@pytest.mark.case("ggml-org/llama.cpp#5574")
 def test_an_absent_term_is_not_looked_at_and_a_zero_gate_gives_zero() -> None:
     x, w, bias, gate, _ = inputs("float16", 2, 8, 16)
     gate[:] = 0

@@ -30,6 +30,7 @@ def echo() -> Any:
 ONE = ((1, 1, 1), (1, 1, 1))
 
 
+@pytest.mark.case("cupy/cupy#8485")
 @pytest.mark.kills("scalar-type/uncast")
 def test_python_numbers_arrive_as_the_type_the_kernel_declares(echo: Any) -> None:
     """cupy#8485: 0.5 as a double and 3 as 64 bits, read as float and int."""
@@ -40,6 +41,7 @@ def test_python_numbers_arrive_as_the_type_the_kernel_declares(echo: Any) -> Non
         echo(out)(*ONE, (out, 0.5, 2**40, 0, 0))
 
 
+@pytest.mark.case("cupy/cupy#9750")
 def test_wrong_counts_types_and_strides_are_named(echo: Any) -> None:
     out = np.zeros(8)
     with pytest.raises(TypeError, match="echo takes 5 arguments, got 4"):
@@ -50,6 +52,7 @@ def test_wrong_counts_types_and_strides_are_named(echo: Any) -> None:
         echo(out)(*ONE, (out[::2], 1.0, 1, 1, 1))
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1786")
 @pytest.mark.kills("grid-limit/unchecked")
 def test_grids_beyond_the_limits_are_refused_not_dropped(echo: Any) -> None:
     """flash-attention#1786, flashinfer#4536: y and z end at 65535, in some stacks without a word."""
@@ -61,6 +64,7 @@ def test_grids_beyond_the_limits_are_refused_not_dropped(echo: Any) -> None:
         echo(out)((1, 1, 1), (1025, 1, 1), (out, 1.0, 1, 1, 1))
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1786")
 def test_batch_lies_on_the_long_axis_of_every_attention_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """65536 rows of one head are a legal batch: the shapes of the launch are looked at, nothing runs."""
     seen: list[tuple[int, int, int]] = []
@@ -80,12 +84,14 @@ def test_batch_lies_on_the_long_axis_of_every_attention_launch(monkeypatch: pyte
     assert [grid[0] >= rows for grid in seen] == [True, True, True]
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1786")
 def test_a_grid_with_a_zero_launches_nothing(echo: Any) -> None:
     out = np.full(4, 5.0)
     echo(out)((0, 1, 1), (1, 1, 1), (out, 1.0, 1, 1, 1))
     assert (out == 5).all()
 
 
+@pytest.mark.case("cupy/cupy#2118")
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("arch", sorted(loader.SHARED_LIMIT))
 def test_shared_memory_is_chosen_to_fit_every_architecture(head_dim: int, arch: int) -> None:
@@ -97,6 +103,7 @@ def test_shared_memory_is_chosen_to_fit_every_architecture(head_dim: int, arch: 
         assert attention.decode_shared(head_dim, attention.decode_segments(head_dim, arch)) <= limit
 
 
+@pytest.mark.case("cupy/cupy#2118")
 def test_shared_memory_beyond_the_limit_is_an_error_with_the_numbers(echo: Any) -> None:
     out = np.zeros(4)
     loader.check_shape("k", *ONE, 227 * 1024, 90)
@@ -104,12 +111,14 @@ def test_shared_memory_beyond_the_limit_is_an_error_with_the_numbers(echo: Any) 
         echo(out)(*ONE, (out, 1.0, 1, 1, 1), shared=227 * 1024 + 16)
 
 
+@pytest.mark.case("numba/numba#8708")
 def test_fast_math_is_off_everywhere() -> None:
     """numba#8708: with it, tests for NaN and infinity vanish."""
     flags = " ".join((*loader.FLAGS, *build.FLAGS, *build.STRICT))
     assert "fast" not in flags.replace("-ffp-contract=off", "")
 
 
+@pytest.mark.case("vllm-project/vllm#1486")
 def test_no_text_multiplies_ints_into_an_offset() -> None:
     """vllm#1486: an int product wraps past 2^31 elements. The host build refuses an int where an offset belongs."""
     text = ECHO.replace("out[0LL] = a", "out[b * 2] = a")

@@ -73,6 +73,7 @@ def test_the_report_of_the_assembler_is_read_line_by_line() -> None:
     assert nvrtc.parse_report(log) == {"a": nvrtc.Resources(40, 48, 16, 24)}
 
 
+@pytest.mark.case("cupy/cupy#7527")
 def test_both_sixteen_bit_types_round_like_numpy_for_every_pattern() -> None:
     """cupy#7527: conversions differ by library. Here all 65536 patterns, and floats around each rounding boundary."""
     from cuda_kernels.registry import get

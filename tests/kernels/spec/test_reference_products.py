@@ -23,6 +23,7 @@ def random(rows: int, width: int, seed: int = 0) -> F32:
     return np.random.default_rng(seed).standard_normal((rows, width), dtype=np.float32)
 
 
+@pytest.mark.case("kekzl/imp#1314")
 @pytest.mark.parametrize(("outs", "width"), SHAPES)
 def test_a_row_has_the_same_bits_in_every_count_and_position(outs: int, width: int) -> None:
     products = Products([], True)
@@ -100,6 +101,7 @@ def test_a_plan_that_moves_one_bit_is_refused() -> None:
     assert found.name == "tiles of 8 rows"
 
 
+@pytest.mark.case("kekzl/imp#1314")
 def test_no_plan_at_all_is_said_and_refused_where_required(monkeypatch: pytest.MonkeyPatch) -> None:
     def hopeless(x: F32, w: F32, plan: Plan) -> F32:
         return product(x, w, plan) + np.float32(len(x))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from dense import cu, ints
 
-from cuda_kernels.reference.attention import Attention, stable_forms
+from cuda_kernels.reference.attention import Attention
+from cuda_kernels.reference.attention_forms import Forms, small, stable_forms
 from cuda_kernels.registry import get
 
 SPEC = get("attention_prefill", "spec")
@@ -23,6 +24,7 @@ def arrays(seed: int, tokens: int, heads: int, groups: int, dim: int, rows: int,
     return q, k, v
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1778")
 @both
 @pytest.mark.kills("bottom-right/top-left", "empty-query/removed", "window-width/one-too-wide")
 @pytest.mark.parametrize("window", [None, 1, 3])
@@ -56,6 +58,7 @@ def test_ragged_rows_over_blocks_and_segments(form: str, heads: int, groups: int
     assert not got[-3:].any()
 
 
+@pytest.mark.case("onnx/onnx#7274")
 @both
 @pytest.mark.kills("grouped-heads/tiled")
 def test_grouped_heads_repeat_their_kv_head(form: str) -> None:
@@ -66,6 +69,7 @@ def test_grouped_heads_repeat_their_kv_head(form: str) -> None:
     np.testing.assert_allclose(got, np.broadcast_to(np.array([1, 1, 2, 2])[:, None], got.shape), rtol=1e-6)
 
 
+@pytest.mark.case("Dao-AILab/flash-attention#1745")
 @both
 @pytest.mark.parametrize("fill", [np.nan, np.inf, 1e30])
 @pytest.mark.parametrize("target", ["k", "v", "both"])
@@ -85,6 +89,7 @@ def test_what_a_query_does_not_see_is_not_read(form: str, fill: float, target: s
     assert again.tobytes() == clean.tobytes()
 
 
+@pytest.mark.case("flashinfer-ai/flashinfer#4484", "microsoft/onnxruntime#28904")
 @both
 def test_rows_without_keys_give_zeros_whatever_the_cache_holds(form: str) -> None:
     """flashinfer#4484 and onnxruntime#28904: neither leftovers nor the mean of V."""
@@ -111,6 +116,9 @@ def test_a_bias_is_added_in_place_of_causality_and_minus_infinity_hides(form: st
         np.testing.assert_allclose(got[i], (p / p.sum(0)).T @ v[0, 0, seen], atol=2e-6)
 
 
+@pytest.mark.case(
+    "pytorch/pytorch#103749", "unslothai/unsloth#9848", "flashinfer-ai/flashinfer#4484", "microsoft/onnxruntime#28904"
+)
 @both
 @pytest.mark.kills("fully-masked/finite-fill")
 def test_a_query_whose_keys_are_all_hidden_gives_zeros(form: str) -> None:
@@ -144,6 +152,7 @@ def test_the_spec_folds_blocks_at_positions() -> None:
     assert got.tobytes() == (total[2] / total[1]).tobytes()
 
 
+@pytest.mark.case("kekzl/imp#1314")
 @both
 @pytest.mark.kills("position-blocks/columns")
 @pytest.mark.parametrize("window", [None, 100])
@@ -200,6 +209,7 @@ def test_many_decoders_are_computed_in_bounded_portions() -> None:
         assert one.tobytes() == got[b : b + 1].tobytes()
 
 
+@pytest.mark.case("ml-explore/mlx-lm#1699")
 def test_a_layout_is_kept_by_content_not_by_identity() -> None:
     """The owner of `end` may count on in place: the next step must not see the last step's columns."""
     q, k, v = arrays(4, 1, 2, 1, 8, 1, 20)
@@ -218,10 +228,10 @@ def test_tiles_that_are_not_stable_are_not_used(monkeypatch: pytest.MonkeyPatch)
     """Where no tile has the bits of single queries, prefill goes query by query and says the same."""
     q, k, v = arrays(4, 40, 4, 2, 8, 1, 40)
     tiles = Attention()(q, k, v, cu([40]), ints([0]), ints([40]))
-    monkeypatch.setattr("cuda_kernels.reference.attention.stable_forms", lambda group, dim: (group, 1))
+    monkeypatch.setattr("cuda_kernels.reference.attention.stable_forms", lambda group, dim: Forms(group, 1, small))
     single = Attention()(q, k, v, cu([40]), ints([0]), ints([40]))
     np.testing.assert_allclose(single, tiles, atol=2e-6)
-    assert stable_forms(2, 8)[0] >= 2
+    assert stable_forms(2, 8).lanes >= 2
 
 
 @pytest.mark.parametrize("window", [None, 70])
