@@ -10,7 +10,7 @@ import pytest
 from teachkv import LLM
 from tests import gguf_toys
 from tests.gguf_toys import QUANTISED, tiny_gguf
-from tests.toys import FAMILIES, write_folder
+from tests.toys import FAMILIES, write_folder, write_tiny
 
 PROMPT = [0, 42, 75, 2, 60, 61, 62, 5, 9, 33]
 
@@ -54,6 +54,24 @@ def test_weights_packed_by_the_reference_quantiser_answer_alike(
     found = logits(tmp_path / "m.gguf")
     assert np.array_equal(found, logits(tmp_path / "hf"))
     assert found.std() > 0.1
+
+
+@pytest.mark.case("deepspeedai/DeepSpeed#8345")
+def test_the_base_of_the_rope_counts_wherever_it_stands(tmp_path: Path) -> None:
+    """v4, v5 and both spellings answer alike; another base, and no base at all, answer otherwise."""
+    nested = {"rope_type": "default", "rope_theta": 5e5}
+    spellings: dict[str, dict[str, Any]] = {
+        "v4": {"rope_theta": 5e5},
+        "v5": {"rope_theta": None, "rope_parameters": nested},
+        "both": {"rope_theta": 5e5, "rope_parameters": nested},
+        "other": {"rope_theta": 4e5},
+        "none": {"rope_theta": None},
+    }
+    found = {name: logits(write_tiny(tmp_path / name, **changes)) for name, changes in spellings.items()}
+    assert np.array_equal(found["v4"], found["v5"])
+    assert np.array_equal(found["v4"], found["both"])
+    assert not np.array_equal(found["v4"], found["other"])
+    assert not np.array_equal(found["v4"], found["none"])
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])
