@@ -11,10 +11,10 @@ import numpy as np
 
 from cuda_kernels.raw.early import launch_early
 from cuda_kernels.raw.loader import FLAGS, Size
+from cuda_kernels.raw.opt_in import OptIn
 from cuda_kernels.raw.source import Source
 
 NULL = np.uintp(0)
-DEFAULT_SHARED = 48 * 1024
 
 
 class DeviceModule:
@@ -24,7 +24,7 @@ class DeviceModule:
         options = (*FLAGS, *(f"-D{name}={value}" for name, value in defines.items()))
         self._module = cupy.RawModule(code=text.text, options=options)
         self._functions: dict[str, Any] = {}
-        self._allowed: dict[str, int] = {}
+        self._opt_in = OptIn()
 
     def run(
         self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any], early: bool = False
@@ -33,14 +33,7 @@ class DeviceModule:
         function = self._functions.get(entry)
         if function is None:
             function = self._functions[entry] = self._module.get_function(entry)
-        # guard[shared-opt-in]: more than 48 KiB is refused unless asked for first
-        # origin: cupy/cupy#2118
-        # mutant[shared-opt-in/never]: unpaired: only a device refuses it; tools/device_kernels.py meets it
-        #   - if shared > self._allowed.get(entry, DEFAULT_SHARED):
-        #   + if False:
-        if shared > self._allowed.get(entry, DEFAULT_SHARED):
-            function.max_dynamic_shared_size_bytes = shared
-            self._allowed[entry] = shared
+        self._opt_in.ask(entry, function, shared)
         if early:
             launch_early(function.kernel.ptr, grid, block, shared, arguments)
         else:

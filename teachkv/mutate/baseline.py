@@ -7,7 +7,7 @@ a survivor asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,10 +22,10 @@ BUDGET = 600.0  # seconds for one module's tests, when nothing is known of them 
 
 @dataclass
 class Baseline:
-    """Per test: the outcome, its time, which spans it reaches and which files it enters (of those in `traced`)."""
+    """Per test: the outcome, its time, and which spans it reaches, of the mutants that `traced` says."""
 
     tests: dict[str, TestOutcome] = field(default_factory=dict)
-    traced: set[str] = field(default_factory=set)
+    traced: dict[str, set[str]] = field(default_factory=dict)
     quarantined: list[str] = field(default_factory=list)
     red: list[str] = field(default_factory=list)
 
@@ -42,8 +42,9 @@ class Baseline:
     def learn(self, more: Baseline) -> None:
         """Takes over tests that are new here, and of known ones what tracing them said."""
         for nodeid, test in more.tests.items():
-            self.tests.setdefault(nodeid, test).reached = test.reached
-        self.traced |= more.traced
+            known = self.tests.setdefault(nodeid, test)
+            known.reached = tuple(sorted({*known.reached, *test.reached}))
+            self.traced.setdefault(nodeid, set()).update(more.traced.get(nodeid, ()))
 
     def seconds(self, nodeids: list[str]) -> float:
         return sum(self.tests[nodeid].seconds for nodeid in nodeids if nodeid in self.tests)
@@ -63,8 +64,8 @@ def by_module(items: list[pytest.Item]) -> Iterator[list[str]]:
     yield from groups.values()
 
 
-def run_baseline(pool: Pool, items: list[pytest.Item], to_trace: Container[str] | None = None) -> Baseline:
-    """First pass; modules with a test in `to_trace` (None: all) are traced.
+def run_baseline(pool: Pool, items: list[pytest.Item], to_trace: Mapping[str, Iterable[str]]) -> Baseline:
+    """First pass. `to_trace` says for which tests which mutants' spans are watched; it holds for the whole module.
 
     What fails is run once more: a test that fails twice is red, once is quarantined.
     """
@@ -72,8 +73,9 @@ def run_baseline(pool: Pool, items: list[pytest.Item], to_trace: Container[str] 
     groups = list(by_module(items))
     tasks = [Task("baseline", group, BUDGET) for group in groups]
     for task in tasks:
-        task.trace = to_trace is None or any(nodeid in to_trace for nodeid in task.nodeids)
-        baseline.traced.update(task.nodeids if task.trace else ())
+        wanted = {name for nodeid in task.nodeids for name in to_trace.get(nodeid, ())}
+        task.trace = tuple(sorted(wanted))
+        baseline.traced.update({nodeid: set(wanted) for nodeid in task.nodeids})
     for result in pool.run(tasks):
         _take(baseline, result)
     failed = [group for group in groups if any(_is_red(baseline, nodeid) for nodeid in group)]

@@ -21,7 +21,6 @@ from teachkv.mutate.launch import Launcher
 from teachkv.mutate.needed import Needed
 from teachkv.mutate.place import Span
 from teachkv.mutate.pool import Pool, Result
-from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.swap import LiveFunctions, Plan, RanBefore, make_plan
 from teachkv.mutate.task import Task
@@ -57,7 +56,7 @@ class Campaign:
         self.mutant_seconds = 0.0
         self._live = LiveFunctions(file.path for file in registry.files)
         self._ran = ran
-        launcher = Launcher(session, ReachTracer(self.spans), lane)
+        launcher = Launcher(session, self.spans, lane)
         self.spawns_because = launcher.why
         self.plans: dict[str, Plan | SyntaxError] = {mutant.id: self._plan(mutant) for mutant in mutants}
         self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))
@@ -89,8 +88,11 @@ class Campaign:
         items = self.needed.later(mutant, self.baseline.traced)
         if items:
             self.progress(f" [{len(items)} tests for {mutant.id}] ")
-            self.baseline.learn(run_baseline(self.pool, items))
+            self._trace(items, [mutant.id])
             self.controls.baseline = len(self.baseline.tests)
+
+    def _trace(self, items: list[pytest.Item], mutants: list[str]) -> None:
+        self.baseline.learn(run_baseline(self.pool, items, {item.nodeid: mutants for item in items}))
 
     def progress(self, text: str) -> None:
         """Where the run is, on one line: a dot for each mutant that holds, a letter for each that does not."""
@@ -188,7 +190,7 @@ class Campaign:
 
     def _canary(self) -> None:
         """A failure planted where a test certainly passes by must be seen as one, in each way of applying."""
-        self.baseline.learn(run_baseline(self.pool, quick_killers(self)))
+        self._trace(quick_killers(self), [mutant.id for mutant in self.mutants])
         for how, tasks in canary_tasks(self):
             killed = ""
             for result in self.pool.run(tasks):

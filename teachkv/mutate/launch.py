@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from teachkv.mutate import isolate, restart
 from teachkv.mutate.child import answer_for, run_forked
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.options import without_exercises
+from teachkv.mutate.place import Span
 from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.settings import read_settings
 from teachkv.mutate.standins import Opened, is_kernel, write_stand_ins
@@ -30,8 +31,8 @@ GPU_LIBRARIES = ("libcuda.so",)
 class Launcher:
     """Called by the pool with a task, the writing end of its pipe and its folder; returns the child's pid."""
 
-    def __init__(self, session: pytest.Session, tracer: ReachTracer, lane: str) -> None:
-        self._session, self._tracer, self._lane = session, tracer, lane
+    def __init__(self, session: pytest.Session, spans: Mapping[str, Span], lane: str) -> None:
+        self._session, self._spans, self._lane = session, spans, lane
         self._tie = isolate.death_signal()
         wanted = "spawn" if lane == "gpu" else session.config.option.mutate_isolation
         self.forks, self.why = fork_or_spawn(wanted)
@@ -45,9 +46,10 @@ class Launcher:
         task.memory = self._lane not in UNLIMITED
         if task.cold or not self.forks:
             return self._spawn(task, pipe, folder)
+        tracer = tracer_for(task, self._spans)
         pid = os.fork()
         if pid == 0:
-            run_forked(self._session, task, self._tracer, pipe, folder, self._tie)
+            run_forked(self._session, task, tracer, pipe, folder, self._tie)
         return pid
 
     def _spawn(self, task: Task, pipe: int, folder: Path) -> int:
@@ -104,7 +106,12 @@ def _why_no_fork() -> str:
     return ""
 
 
-def serve(session: pytest.Session, make_tracer: Callable[[], ReachTracer], spec: dict[str, Any], finder: Any) -> None:
+def tracer_for(task: Task, spans: Mapping[str, Span]) -> ReachTracer | None:
+    """Watches for the spans that the task names."""
+    return ReachTracer({name: spans[name] for name in task.trace}) if task.trace else None
+
+
+def serve(session: pytest.Session, spans: Callable[[], Mapping[str, Span]], spec: dict[str, Any], finder: Any) -> None:
     """The cold child's side: runs the task that boot.py was given and leaves. Returns only on collection errors."""
     if session.testsfailed:
         return
@@ -116,7 +123,7 @@ def serve(session: pytest.Session, make_tracer: Callable[[], ReachTracer], spec:
     isolate.quieten(session.config, Path(spec["tmp"]))
     isolate.seed()
     opened = Opened(spec["kernels"])
-    tracer = make_tracer() if task.trace else None
+    tracer = tracer_for(task, spans()) if task.trace else None
     answer = answer_for(session, task, tracer, Path(spec["tmp"]))
     answer.applied = bool(finder.served or opened.seen) or not (spec["texts"] or spec["kernels"])
     send(spec["pipe"], answer)

@@ -8,7 +8,7 @@ matrix, for second order and for automatic mutants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -33,22 +33,24 @@ class Needed:
     def at_first(self, mutants: Iterable[Mutant]) -> list[pytest.Item]:
         """What the baseline runs before the first mutant, in collection order."""
         mutants = list(mutants)
-        wanted = self.to_trace(mutants)
+        wanted = set(self.to_trace(mutants))
         for mutant in mutants:
             wanted |= {item.nodeid for claim in self._claims.get(mutant.id, []) for item in claim.items}
         return [item for item in self._items if item.nodeid in wanted]
 
-    def to_trace(self, mutants: Iterable[Mutant]) -> set[str]:
-        """The tests that are chosen by what they reach: those for mutants that no test claims to kill."""
-        wanted: set[str] = set()
+    def to_trace(self, mutants: Iterable[Mutant]) -> dict[str, set[str]]:
+        """Test -> mutants, for those mutants whose tests are chosen by what they reach: nobody claims their kill."""
+        wanted: dict[str, set[str]] = {}
         for mutant in mutants:
             if self.everything or mutant.words.decoy or mutant.words.unpaired or mutant.id not in self._claims:
-                wanted |= self._beside(mutant, folders=False)
+                for nodeid in self._beside(mutant, folders=False):
+                    wanted.setdefault(nodeid, set()).add(mutant.id)
         return wanted
 
-    def later(self, mutant: Mutant, traced: Iterable[str]) -> list[pytest.Item]:
-        """What else is tried on a mutant that its claimed killers did not kill: all that was not yet traced."""
-        wanted = self._beside(mutant, folders=True).difference(traced)
+    def later(self, mutant: Mutant, traced: Mapping[str, set[str]]) -> list[pytest.Item]:
+        """What else is tried on a mutant that its claimed killers did not kill: all that was not watched for it."""
+        known = {nodeid for nodeid, mutants in traced.items() if mutant.id in mutants}
+        wanted = self._beside(mutant, folders=True).difference(known)
         return [item for item in self._items if item.nodeid in wanted]
 
     def _beside(self, mutant: Mutant, folders: bool) -> set[str]:

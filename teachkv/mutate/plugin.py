@@ -24,7 +24,6 @@ from teachkv.mutate.options import (
     take_over_workers,
 )
 from teachkv.mutate.randomness import settle_hypothesis
-from teachkv.mutate.reach import ReachTracer
 from teachkv.mutate.rebase import rebase_lines
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import merge, read_report
@@ -112,7 +111,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if option.mutate:
         settle_hypothesis(session.items)
     if "task" in spec:
-        serve(session, lambda: tracer_of(registry_of(config)), spec, restart.overlay_module().FINDER)
+        serve(session, lambda: registry_of(config).spans(), spec, restart.overlay_module().FINDER)
         return None
     with usage_errors():
         if option.mutate_list or option.mutate_show or option.mutate_merge or option.mutate_rebase:
@@ -131,11 +130,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 config.stash[RUN].execute(session)
                 return True
     return None
-
-
-def tracer_of(registry: Registry) -> ReachTracer:
-    """A tracer of every mutant's span."""
-    return ReachTracer({mutant.id: registry.span(mutant) for mutant in registry.mutants.values()})
 
 
 def look_up(session: pytest.Session) -> list[str]:

@@ -63,7 +63,9 @@ class Practice:
         if not self.items:
             self._say(f"no test in {name} yet: write a function whose name starts with test_")
             return False
-        self.campaign.baseline = baseline = run_baseline(self.campaign.pool, self.items)
+        self.campaign.baseline = baseline = run_baseline(
+            self.campaign.pool, self.items, {item.nodeid: self.campaign.spans for item in self.items}
+        )
         if baseline.red:
             self.attempt.code = 1
             self._say("your test is red on the real code, which is right:", *(f"  {line}" for line in baseline.red))

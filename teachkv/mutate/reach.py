@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -37,6 +39,8 @@ class ReachTracer:
             self._by_file.setdefault(str(span.path), []).append((name, span.first, span.last))
             if runs_at_import(span):
                 self._imports.setdefault(str(span.path), set()).add(IMPORT + name)
+        self._all = {name for names in (*self._imports.values(), *self._kernels.values()) for name in names}
+        self._all |= {name for places in self._by_file.values() for name, _, _ in places}
         self._opened: Opened | None = None
         self._wanted: dict[CodeType, Wanted | None] = {}
         self.hit: set[str] = set()
@@ -72,7 +76,9 @@ class ReachTracer:
             return None
         lines, names, imports = wanted
         self.hit |= imports
-        if names <= self.hit:  # nothing more to learn; without lines to watch the call costs little
+        if names <= self.hit:
+            if self._all <= self.hit:
+                sys.settrace(None)  # nothing more to learn from this test
             return None
 
         def on_line(frame: FrameType, event: str, arg: Any) -> Any:
@@ -98,8 +104,13 @@ class ReachTracer:
 
 def runs_at_import(span: Span) -> bool:
     """Whether a line of the span belongs to the module's or a class's own code (a `def` line does)."""
-    module = compile_source(span.path.read_text(encoding="utf-8"), str(span.path))
-    return any(span.first <= line <= span.last for code in _outer(module) for line in _lines(code))
+    return any(span.first <= line <= span.last for line in _import_lines(span.path))
+
+
+@cache
+def _import_lines(path: Path) -> set[int]:
+    module = compile_source(path.read_text(encoding="utf-8"), str(path))
+    return {line for code in _outer(module) for line in _lines(code)}
 
 
 def _outer(code: CodeType) -> Iterator[CodeType]:

@@ -58,6 +58,10 @@ class Registry:
     def span(self, mutant: Mutant) -> Span:
         return self.file(mutant.path).locate(mutant, self.guards)
 
+    def spans(self) -> dict[str, Span]:
+        """Every mutant's place."""
+        return {mutant.id: self.span(mutant) for mutant in self.mutants.values()}
+
     def with_partner(self, mutant: Mutant) -> list[Mutant]:
         """The mutant and the one its card says `with`."""
         return [mutant] if mutant.words.partner is None else [mutant, self.mutant(mutant.words.partner)]

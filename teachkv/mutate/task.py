@@ -17,9 +17,9 @@ KILL = (ASSERTION, RAISE)
 class Task:
     """Run the tests `nodeids` in one child under `plan` (None: no mutant), for at most `budget` seconds.
 
-    `noop` applies the same code once more instead; `trace` notes which spans are reached; the child stops after the
-    first outcome in `stop_at`. `cold` asks for a fresh interpreter. `observe` names functions, as [file, qualified
-    name], whose results the answer shall carry. `memory`: limited. `nonce` is set when the child starts.
+    `noop` applies the same code once more instead; `trace` are the mutants whose spans are watched for; the child
+    stops after the first outcome in `stop_at`. `cold` asks for a fresh interpreter. `observe` names functions, as
+    [file, qualified name], whose results the answer shall carry. `memory`: limited. `nonce` is set at the start.
     """
 
     id: str
@@ -27,7 +27,7 @@ class Task:
     budget: float
     plan: Plan | None = None
     noop: bool = False
-    trace: bool = False
+    trace: tuple[str, ...] = ()
     cold: bool = False
     stop_at: tuple[str, ...] = ()
     observe: list[list[str]] = field(default_factory=list)

@@ -102,9 +102,9 @@ class Project:
         """Runs pytest here to its end; `fresh` in an interpreter of its own."""
         if not fresh:
             arguments, environment = self._command(*args, **env)
-            return Done(*run_nested(self.root, arguments, environment, timeout=60))
+            return Done(*run_nested(self.root, arguments, environment, timeout=180))
         with self.start(*args, **env) as process:
-            text = process.communicate(timeout=60)[0]
+            text = process.communicate(timeout=180)[0]
         return Done(process.returncode, text)
 
     def mutate(self, *args: str, fresh: bool = False, **env: str) -> Done:
