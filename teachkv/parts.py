@@ -99,6 +99,10 @@ def build_cache(config: ModelConfig, options: EngineOptions, ops: Ops, maximum: 
     )
     if options.effective_batch_cache() == "rebuild":
         return RebuildBatchCache(spec, ops, strip=options.strip, poison=options.poison)
+    # guard[strip-honoured]: an option that does nothing is measured as if it did
+    # mutant[strip-honoured/ignored]:
+    #   - if options.strip != "deferred":
+    #   + if False:
     if options.strip != "deferred":
         raise OptionError(
             f"strip {options.strip!r} belongs to batch_cache 'rebuild'; 'incremental' has nothing to strip"

@@ -66,6 +66,10 @@ class Serving:
             raise RequestError(
                 f"prompt {request.index}: {length} tokens do not fit into the context of {context}; shorten it"
             )
+        # guard[door-foreign-ids]: refused when its state is made, a request has company that is already in the queue
+        # mutant[door-foreign-ids/removed]:
+        #   - refuse_foreign(request.params, self.assembly.config.vocab_size)
+        #   + pass
         refuse_foreign(request.params, self.assembly.config.vocab_size)
 
     def start(self, request: Request) -> list[Running]:
@@ -117,7 +121,12 @@ class Serving:
             with self.turn():
                 if self.closed:
                     raise TeachKVError(CLOSED)
-                for request in requests:  # one by one: what has been queued when the next one fails is abandoned
+                # guard[queued-is-watched]: what was queued when the next one fails must be abandoned, or runs unasked
+                # mutant[queued-is-watched/all-or-none]:
+                #   - for request in requests:
+                #   -     watched.append([Watch(sample) for sample in self.start(request)])
+                #   + watched += [[Watch(sample) for sample in self.start(request)] for request in requests]
+                for request in requests:
                     watched.append([Watch(sample) for sample in self.start(request)])
             while watched:
                 with self.turn():
