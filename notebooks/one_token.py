@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from room import Room
 
 from cuda_kernels.registry import OPS
+from teachkv.checkpoint.builtin import tiny
 from teachkv.checkpoint.loaded import LoadedModel
+from teachkv.observe.scenes import Scene, op_scene
 
 F64 = NDArray[np.float64]
 # What a layer computes, in the order of the model: the name of each operation's result.
@@ -111,3 +113,10 @@ def twin_pass(loaded: LoadedModel, text: Sequence[int]) -> dict[str, F64]:
     last = told["last norm"] = norm(x[-1:], weights.norm)
     told["logits"] = dense(last, weights.lm_head)
     return told
+
+
+def played(text: Sequence[int]) -> Scene:
+    """The pass of `tiny` over one prompt beside its twin, for the player."""
+    recorder = Recorder(tiny())
+    recorder.run(text)
+    return op_scene([(step.op, step.name, step.output) for step in recorder.steps], twin_pass(recorder.loaded, text))

@@ -21,7 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.registry import OPS
 from cuda_kernels.trace import as_svg, trace_kernel
+from teachkv.observe.export import fragment
 from tools.kernel_examples import examples
+from tools.kernel_picture import busiest
+from tools.rungs import rungs
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS, EVIDENCE = ROOT / "cuda_kernels", ROOT / "docs" / "evidence"
@@ -41,6 +44,7 @@ def page(op: str, records: list[dict[str, Any]]) -> str:
     module = ast.parse((folder / "spec.py").read_text())
     function = next(n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == op)
     lines = [
+        *("---", "hide: [navigation, toc]", "---", ""),  # the width belongs to the three tellings
         f"# {op}",
         "",
         ast.get_docstring(module) or "",
@@ -50,8 +54,15 @@ def page(op: str, records: list[dict[str, Any]]) -> str:
         "```",
         "",
     ]
-    lines += ["## Three tellings", "", *tabs(folder), *shared(folder), "## Who reads and writes what", ""]
-    lines += [*pictures(op), *figures(op, records)]
+    lines += ["## Three tellings", "", '<div class="tkv-side" markdown>', "", *tabs(folder), "</div>", ""]
+    lines += [
+        *shared(folder),
+        "## Who reads and writes what",
+        "",
+        *pictures(op),
+        *figures(op, records),
+        *rungs(op, records),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -109,6 +120,9 @@ def pictures(op: str) -> Iterator[str]:
         present = {array.name for launch in trace.launches for array in launch.arrays}
         for name in (name for name in arrays if name in present):
             yield from indented(["<div>", *as_svg(trace, name).splitlines(), "</div>", ""])
+        yield "    Turn by turn, in the block that touches most (arrow keys step):"
+        yield ""
+        yield from indented([*fragment(busiest(trace, [a for a in arrays if a in present])).splitlines(), ""])
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:

@@ -1,19 +1,22 @@
 """`python tools/notebooks.py build|check [NAME ...]`: the lessons, from their text sources to notebooks with outputs.
 
 `notebooks/src/NN_name.py` (jupytext, percent format) is what people edit; `notebooks/NN_name.ipynb` is what is shown.
-`build` runs a source in a new kernel and saves it with its outputs. `check` runs it too and says what is not as saved:
-a cell that fails, code that differs from the source, an output that differs (but for cells tagged "varies").
+`build` runs a source in a new kernel and saves it with its outputs. `check` runs it too, and what is not as saved is a
+fault: a cell that fails, code that differs from the source, an output that differs (but for cells tagged "varies").
+Two run at a time.
 Neither needs a GPU. Text sources, outputs and cell ids are plain and repeatable, so a difference means something.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ nbformat: Any = importlib.import_module("nbformat")  # only half of it is typed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
+JOBS = 2  # at a time
 LIMIT = 120  # seconds for one notebook on a laptop
 
 
@@ -66,29 +70,32 @@ def run(source: Path) -> tuple[Any, float]:
 
 
 def build(source: Path) -> list[str]:
-    notebook, seconds = run(source)
+    try:
+        notebook, seconds = run(source)
+    except CellExecutionError as error:
+        return [f"{source.stem}: {str(error)[-1500:]}"]
     (FOLDER / f"{source.stem}.ipynb").write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
     print(f"{source.stem}: {seconds:.1f} s, {len(notebook.cells)} cells")
     return list(form_faults(source.stem, notebook, seconds))
 
 
-def check(source: Path, exact: bool = False) -> list[str]:
-    """Faults of the saved notebook against a fresh run. Other output than saved is told; with `exact` it is a fault."""
+def check(source: Path) -> list[str]:
+    """Faults of the saved notebook against a fresh run."""
     saved_at = FOLDER / f"{source.stem}.ipynb"
     if not saved_at.exists():
         return [f"{source.stem}: not built; python tools/notebooks.py build {source.stem}"]
     saved = nbformat.read(saved_at, as_version=4)
     if [c.source for c in saved.cells] != [c.source for c in read(source).cells]:
         return [f"{source.stem}: the saved notebook is not of this source; build it again"]
-    notebook, seconds = run(source)
+    try:
+        notebook, seconds = run(source)
+    except CellExecutionError as error:
+        return [f"{source.stem}: {str(error)[-1500:]}"]
     faults = list(form_faults(source.stem, notebook, seconds))
     for number, (old, new) in enumerate(zip(saved.cells, notebook.cells, strict=True)):
         if "varies" not in new.metadata.get("tags", []) and shown(old) != shown(new):
-            told = f"{source.stem}: cell {number} shows something else than saved; build it again if that is meant"
-            if exact:
-                faults.append(told)
-            else:
-                print(told)
+            faults.append(f"{source.stem}: cell {number} shows something else than saved; build it again if meant")
+            faults += difference(shown(old), shown(new))
     print(f"{source.stem}: {seconds:.1f} s")
     return faults
 
@@ -104,26 +111,31 @@ def form_faults(name: str, notebook: Any, seconds: float) -> Iterator[str]:
 
 
 def shown(cell: Any) -> list[str]:
-    """What a reader sees of a cell's outputs."""
+    """The lines that a reader sees of a cell's outputs."""
     texts = []
     for output in cell.get("outputs", []):
         data = output.get("data", {})
         texts.append(output.get("text", "") or data.get("text/html", "") or data.get("text/plain", ""))
-    return ["".join(texts)]
+    return "".join(texts).splitlines()
+
+
+def difference(saved: list[str], fresh: list[str]) -> list[str]:
+    """The first lines of what differs."""
+    lines = list(difflib.unified_diff(saved, fresh, "saved", "fresh", n=0, lineterm=""))
+    return [f"    {line[:200]}" for line in lines[2:12]]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("build", "check"))
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--exact", action="store_true", help="check: other output than saved is a fault")
     args = parser.parse_args()
-    faults: list[str] = []
-    for source in sources(args.names):
-        try:
-            faults += build(source) if args.what == "build" else check(source, args.exact)
-        except CellExecutionError as error:
-            faults.append(f"{source.stem}: {str(error)[-1500:]}")
+    with ThreadPoolExecutor(JOBS) as pool:
+        faults = [
+            fault
+            for found in pool.map(build if args.what == "build" else check, sources(args.names))
+            for fault in found
+        ]
     print(*faults, sep="\n", file=sys.stderr)
     return 1 if faults else 0
 

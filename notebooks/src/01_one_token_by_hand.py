@@ -15,9 +15,11 @@
 # %%
 import numpy as np
 from lesson import card, red_run, without
-from one_token import Recorder, twin_pass
+from one_token import Recorder, played, twin_pass
 
 from teachkv.checkpoint.builtin import tiny
+from teachkv.observe.scenes import Scene
+from teachkv.observe.widget import step_player
 
 TEXT = [72, 101, 108, 108, 111]  # "Hello" in the byte tokenizer
 
@@ -55,7 +57,14 @@ for name, worst in found[:13]:
 print(f"worst of {len(found)}: {max(worst for _, worst in found):.1e}")
 
 # %% [markdown]
-# Rounding only: float32 here, float64 in the twin. One operation by itself, from its recorded input:
+# Rounding only: float32 here, float64 in the twin. Step through the pass: the result of each operation, one line per
+# token, and beside it how far it lies from the twin.
+
+# %% tags=["varies"]
+step_player(played(TEXT))
+
+# %% [markdown]
+# One operation by itself, from its recorded input:
 
 # %%
 step = recorder.find("layer 0 attention norm")
@@ -95,6 +104,20 @@ def first_difference(text):
 kept, broken = first_difference(TEXT), without("same-angle/queries-twice", first_difference, TEXT)
 print("with the guard:   ", kept)
 print("without the guard:", broken)
+
+# %% [markdown]
+# The same player on the pass without the guard. Go to the first red bar: its inputs still agree, its result does not.
+
+
+# %% tags=["varies"]
+def broken_pass(text):
+    from one_token import played
+
+    scene = played(text)
+    return [scene.data, scene.lines]
+
+
+step_player(Scene(*without("same-angle/queries-twice", broken_pass, TEXT)))
 
 # %%
 said = red_run("same-angle/queries-twice", "test_rope")

@@ -21,6 +21,8 @@ from pictures import Drawing
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.registry import get
 from cuda_kernels.trace import as_svg, as_text, trace_kernel
+from teachkv.observe.scenes import thread_scene
+from teachkv.observe.widget import step_player
 
 # %% [markdown]
 # ## See it happen
@@ -48,11 +50,23 @@ Drawing("the block of row 1: who reads which key", as_svg(traces["numba"], "k_ca
 Drawing("the block of row 1: who reads which value", as_svg(traces["numba"], "v_cache", block=2))
 
 # %% [markdown]
+# Now turn by turn: what one thread touches before the next one runs. First the keys, then, behind the barrier, the
+# values.
+
+# %%
+ARRAYS = ["q", "k_cache", "v_cache", "parts", "out"]
+step_player(thread_scene(traces["numba"].to_dict(), blocks=[2], arrays=ARRAYS))
+
+# %% [markdown]
 # The CUDA C++ kernel at this head size; other grid, other threads, the same columns:
 
 # %%
 if "raw" in traces:
     print(as_text(traces["raw"]))
+
+# %%
+if "raw" in traces:
+    display(step_player(thread_scene(traces["raw"].to_dict(), arrays=ARRAYS)))  # noqa: F821 - a notebook has it
 
 # %% [markdown]
 # ## The guard that prevents the fault

@@ -130,7 +130,7 @@ for n, a, b in zip(COLUMNS, kept, broken, strict=True):
 # %% [markdown]
 # 200 columns are one segment of 256: nothing to merge, nothing to see. A test with short rows is green.
 
-# %%
+# %% tags=["varies"]
 said = red_run("numba-merge/unscaled")
 
 # %% [markdown]

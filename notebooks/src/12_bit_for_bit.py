@@ -76,7 +76,7 @@ broken = [without("position-blocks/columns", differing_logits, 70, others) for o
 names = [f"beside prompts of {', '.join(map(str, others))}" for others in COMPANIES]
 bars_picture("logits that change, of 7 x 259", list(zip(names, broken, strict=True)), bad=names)
 
-# %%
+# %% tags=["varies"]
 said = red_run("position-blocks/columns")
 
 # %% [markdown]

@@ -6,27 +6,38 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
 from itertools import count
+from typing import Any
 
+from teachkv.observe.scenes import Scene
 from teachkv.observe.trace import StepRecord
 
 _numbers = count()
+# player.js starts what it finds, so it comes behind the views.
+PARTS = {"player.js": ("draw.js", "steps.js", "ops.js", "threads.js", "player.js")}
 
 
 def asset(name: str) -> str:
-    """Text of player.js or player.css."""
-    return (files("teachkv.observe") / "player" / name).read_text(encoding="utf-8")
+    """Text of player.js, with all its views, or of player.css."""
+    folder = files("teachkv.observe") / "player"
+    return "".join((folder / part).read_text(encoding="utf-8") for part in PARTS.get(name, (name,)))
 
 
-def fragment(records: Sequence[StepRecord]) -> str:
+def played(records: Sequence[StepRecord] | Scene) -> Any:
+    """What the player takes, as JSON-able data."""
+    return records.data if isinstance(records, Scene) else [asdict(record) for record in records]
+
+
+def fragment(records: Sequence[StepRecord] | Scene) -> str:
     """HTML of one player; the page must hold player.js and player.css once. Without scripts it is a list of steps."""
     name = f"tkv-trace-{next(_numbers)}"
-    data = json.dumps([asdict(record) for record in records], separators=(",", ":")).replace("</", "<\\/")
-    steps = "".join(f"<li><code>{html.escape(str(record))}</code></li>" for record in records)
+    data = json.dumps(played(records), separators=(",", ":")).replace("</", "<\\/")
+    lines = records.lines if isinstance(records, Scene) else records
+    steps = "".join(f"<li><code>{html.escape(str(line))}</code></li>" for line in lines)
     holder = f'<div data-tkv-trace="{name}"><ol>{steps}</ol></div>\n'
     return f'{holder}<script type="application/json" id="{name}">{data}</script>\n'
 
 
-def page(records: Sequence[StepRecord], title: str = "teachkv trace") -> str:
+def page(records: Sequence[StepRecord] | Scene, title: str = "teachkv trace") -> str:
     """A whole page in one file: no request to anywhere."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

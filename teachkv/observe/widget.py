@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from teachkv.errors import OptionError
-from teachkv.observe.export import asset, fragment
+from teachkv.observe.export import asset, fragment, played
+from teachkv.observe.scenes import Scene
 from teachkv.observe.trace import StepRecord
 
 # The player hands each step it shows to the model, so that Python can ask where the reader stands.
@@ -32,11 +33,13 @@ export default {
 class StillPlayer:
     """The player as HTML: nothing runs but the page's own script. Times are left out, so equal runs save equal text."""
 
-    def __init__(self, records: Sequence[StepRecord]) -> None:
-        self.records = [replace(record, seconds=0.0, forward_seconds=0.0) for record in records]
+    def __init__(self, records: Sequence[StepRecord] | Scene) -> None:
+        self.records: Sequence[StepRecord] | Scene = records
+        if not isinstance(records, Scene):
+            self.records = [replace(record, seconds=0.0, forward_seconds=0.0) for record in records]
 
     def __repr__(self) -> str:
-        return "\n".join(str(record) for record in self.records)
+        return "\n".join(self.records.lines if isinstance(self.records, Scene) else map(str, self.records))
 
     def _repr_html_(self) -> str:
         parts = (
@@ -47,13 +50,14 @@ class StillPlayer:
         return "\n".join(parts)
 
 
-def step_player(records: Sequence[StepRecord], live: bool | None = None) -> Any:
-    """A player of these records. live: True = the widget, False = the HTML, None = the widget if there is anywidget.
+def step_player(records: Sequence[StepRecord] | Scene, live: bool | None = None) -> Any:
+    """A player of these records, or of a scene (teachkv/observe/scenes.py).
 
-    With TEACHKV_STILL set (as when the notebooks are run to be saved) None means False. Raises OptionError for an empty
-    trace, and for live=True without anywidget.
+    live: True = the widget, False = the HTML, None = the widget if there is anywidget. With TEACHKV_STILL set (as when
+    the notebooks are run to be saved) None means False. Raises OptionError for an empty trace, and for live=True
+    without anywidget.
     """
-    if not records:
+    if not isinstance(records, Scene) and not records:
         raise OptionError("step_player: the trace has no step; run something with trace=True first")
     there = importlib.util.find_spec("anywidget") is not None
     if live and not there:
@@ -63,7 +67,7 @@ def step_player(records: Sequence[StepRecord], live: bool | None = None) -> Any:
     return StillPlayer(records)
 
 
-def live_player(records: Sequence[StepRecord]) -> Any:
+def live_player(records: Sequence[StepRecord] | Scene) -> Any:
     """The widget; its `at` is the index of the step that is shown."""
     import anywidget
     import traitlets
@@ -74,8 +78,8 @@ def live_player(records: Sequence[StepRecord]) -> Any:
         {
             "_esm": asset("player.js") + MODULE,
             "_css": asset("player.css"),
-            "records": traitlets.List().tag(sync=True),
+            "records": traitlets.Any().tag(sync=True),
             "at": traitlets.Int(0).tag(sync=True),
         },
     )
-    return kind(records=[asdict(record) for record in records])
+    return kind(records=played(records))

@@ -87,12 +87,30 @@ def test_a_child_runs_under_the_mutant_or_says_that_it_did_not() -> None:
 
 def run_lesson(source: str) -> list[object]:
     """Run all cells of a lesson; [what was raised, how many cells were left], or [None, 0]."""
+    import json
     import linecache
     import re
+    import subprocess
+    import sys
+    import tempfile
     from pathlib import Path
 
     import lesson
 
+    import teachkv.mutate.decide  # noqa: F401
+
+    # A lesson about pytest starts some: the mutant must be in force there as well.
+    spec = sys.modules["_teachkv_mutate_overlay"].SPEC
+    kept = Path(tempfile.mkdtemp()) / "spec.json"
+    kept.write_text(json.dumps({"texts": spec["texts"], "sys_path": ["", *sys.path]}), encoding="utf-8")
+    plainly = subprocess.run
+
+    def under_mutant(command, **options):  # type: ignore[no-untyped-def]
+        if command[1:3] == ["-m", "pytest"]:
+            command = [command[0], spec["boot"], str(kept), *command[3:]]
+        return plainly(command, **options)
+
+    subprocess.run = under_mutant
     lesson.red_run = lambda *_: ""  # type: ignore[assignment]
     lesson.card = lambda *_: None
     text = Path(source).read_text(encoding="utf-8")
@@ -123,7 +141,13 @@ TAKEN_AWAY = {
     "11_the_flag_nobody_read": "window-flag/removed",
     "12_bit_for_bit": "position-blocks/columns",
     "13_measuring_honestly": "completeness/not-checked",
+    "14_your_first_mutant": "claim-checked/removed",
 }
+
+
+def test_every_lesson_names_the_mutant_that_fails_it() -> None:
+    assert set(TAKEN_AWAY) == {source.stem for source in SOURCES}
+    assert all(mutant in lesson.registry().mutants for mutant in TAKEN_AWAY.values())
 
 
 @pytest.mark.slow

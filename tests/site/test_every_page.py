@@ -5,6 +5,7 @@ Set TEACHKV_SITE to the folder of a built site to skip the build.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -20,13 +21,15 @@ from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from chromium import BINARY, Chromium
+from chromium import BINARY, Browser, Tab
 
 pytest.importorskip("mkdocs", reason="needs the extra 'docs'")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="no Chromium here")]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BROWSERS = 2
+TABS = 3
+# In a ring: from one to the next either the window or the scheme changes, so one change of scheme is waited for.
+VIEWS = [(1280, 900, "light"), (390, 844, "light"), (390, 844, "dark"), (1280, 900, "dark")]
 IN_PAGE = """(() => {
   const silent = [...document.images].filter((i) => !i.alt && i.closest("article")).map((i) => i.src);
   const named = (s) => s.getAttribute("aria-label") || s.getAttribute("aria-labelledby") || s.querySelector("title");
@@ -37,8 +40,25 @@ IN_PAGE = """(() => {
 
 
 class Quiet(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections stay open
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+
+class WithoutIndex(Quiet):
+    """Every page builds the index of the whole site in a worker. Hundreds of them would be most of the work."""
+
+    def do_GET(self) -> None:
+        if not self.path.endswith("/search_index.json"):
+            super().do_GET()
+            return
+        text = b'{"config": {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}}, "docs": []}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +71,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def base(site: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+@contextlib.contextmanager
+def served(folder: Path, handler: type[SimpleHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
@@ -61,101 +81,115 @@ def base(site: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    tab = Chromium(tmp_path_factory.mktemp("profile"))
-    yield tab
-    tab.close()
+def base(site: Path) -> Iterator[str]:
+    with served(site, Quiet) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    one = Browser(tmp_path_factory.mktemp("profile"))
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Tab:
+    return browser.tab()
 
 
 def names(site: Path) -> list[str]:
     return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html")
 
 
-def test_every_page_at_both_widths_in_both_schemes(site: Path, base: str, tmp_path: Path) -> None:
+def test_every_page_at_both_widths_in_both_schemes(site: Path, browser: Browser) -> None:
     """No error, no other host, no text alternative missing, nothing wider than the window, dark is dark."""
     found = names(site)
     assert len(found) > 200, "the guards have a page each"
-    with ThreadPoolExecutor(BROWSERS) as pool:
-        shares = [(found[n::BROWSERS], base, tmp_path / str(n)) for n in range(BROWSERS)]
-        faults = [fault for share in pool.map(lambda share: list(walk(*share)), shares) for fault in share]
+    tabs = [browser.tab() for _ in range(TABS)]
+    with served(site, WithoutIndex) as base, ThreadPoolExecutor(TABS) as pool:
+        walks = pool.map(lambda n: list(walk(found[n::TABS], base, tabs[n])), range(TABS))
+        faults = [fault for share in walks for fault in share]
     assert not faults, "\n".join(faults)
 
 
-def walk(pages: list[str], base: str, profile: Path) -> Iterator[str]:
-    """The faults of these pages, in a browser of their own."""
-    tab = Chromium(profile)
-    try:
-        for number, name in enumerate(pages):
-            # Loading takes the time, so each page is loaded once: one half narrow and dark first, the other wide and
-            # light. Pages of guards have one form; the others are looked at in all four ways.
-            views = [(1280, 900, "light"), (390, 844, "dark")]
-            views += [] if name.startswith("guards/") else [(1280, 900, "dark"), (390, 844, "light")]
-            first, *others = views if number % 2 else [views[1], views[0], *views[2:]]
-            tab.look(*first)
-            tab.open(base + name)
-            yield from (f"{name}: {fault}" for fault in page_faults(tab, base))
-            for width, height, scheme in (first, *others):
-                tab.look(width, height, scheme)
-                yield from (f"{name} at {width} {scheme}: {fault}" for fault in view_faults(tab, scheme))
-            yield from (f"{name}: {complaint}" for complaint in tab.complaints())
-    finally:
-        tab.close()
+def walk(pages: list[str], base: str, tab: Tab) -> Iterator[str]:
+    """The faults of these pages. A page is loaded once, in the view in which the last one was left."""
+    turn = 0
+    for name in pages:
+        tab.look(*VIEWS[turn])
+        tab.open(base + name)
+        yield from (f"{name}: {fault}" for fault in page_faults(tab, base))
+        for view in VIEWS[turn:] + VIEWS[:turn]:
+            tab.look(*view)
+            yield from (f"{name} at {view[0]} {view[2]}: {fault}" for fault in view_faults(tab, view[2]))
+        turn = (turn - 1) % len(VIEWS)
+        yield from (f"{name}: {complaint}" for complaint in tab.complaints())
 
 
-def page_faults(browser: Chromium, base: str) -> Iterator[str]:
-    yield from (f"asks {url}" for url in browser.requests() if not url.startswith((base, "data:", "blob:")))
-    found = browser.ask(IN_PAGE)
+def page_faults(tab: Tab, base: str) -> Iterator[str]:
+    yield from (f"asks {url}" for url in tab.requests() if not url.startswith((base, "data:", "blob:")))
+    found = tab.ask(IN_PAGE)
     if found["silent"] or found["mute"]:
         yield f"without text alternative: {found['silent']} and {found['mute']} drawings"
     if found["raw"]:
         yield "a trace without its player"
 
 
-# The theme follows the reader's preference from a script, and its drawers slide when the window changes: both take a
-# moment, so the page is asked again until it is right, for at most five seconds.
-SETTLED = """new Promise((done) => {
-  let n = 0;
-  const light = () => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((c) => c > 127);
-  const wide = () => document.documentElement.scrollWidth;
-  const look = () => {
-    const right = light() === %s && wide() <= innerWidth;
-    if (right || ++n > 250) done([light(), wide(), innerWidth]);
-    else setTimeout(look, 20);
-  };
-  look();
-})"""
+SEEN = """[
+  getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((c) => c > 127),
+  document.documentElement.scrollWidth, innerWidth, document.visibilityState]"""
 
 
-def view_faults(browser: Chromium, scheme: str) -> Iterator[str]:
-    light, wide, window = browser.ask(SETTLED % str(scheme == "light").lower())
+def view_faults(tab: Tab, scheme: str) -> Iterator[str]:
+    light, wide, window, state = tab.ask(SEEN)
     if wide > window:
         yield f"is {wide} wide"
     if light != (scheme == "light"):
         yield "has the background of the other scheme"
+    if state != "visible":
+        yield "lies behind another tab: nothing of it was drawn"
 
 
-def test_the_player_steps_by_keyboard(base: str, browser: Chromium) -> None:
-    browser.look(1280, 900, "light")
-    browser.open(base + "notebooks/04_ragged_decode.html")
-    browser.ask("document.querySelector('.tkv-player').focus()")
-    told = "document.querySelector('.tkv-player').innerText"
-    assert "step 1 of 2" in browser.ask(told)
-    browser.press("ArrowRight")
-    assert "step 2 of 2" in browser.ask(told)
-    browser.press("Home")
-    assert "step 1 of 2" in browser.ask(told)
+PLAYED = {
+    "notebooks/04_ragged_decode.html": "step",
+    "notebooks/01_one_token_by_hand.html": "operation",
+    "notebooks/08_thread_by_thread.html": "turn",
+    "kernels/attention_decode_ragged.html": "turn",
+}
 
 
-def test_search_works_without_a_network(base: str, browser: Chromium) -> None:
-    browser.look(1280, 900, "light")
-    browser.open(base + "index.html?q=dead+prefix")
+@pytest.mark.parametrize(("page", "noun"), PLAYED.items(), ids=PLAYED)
+def test_the_player_steps_by_keyboard(base: str, tab: Tab, page: str, noun: str) -> None:
+    tab.look(1280, 900, "light")
+    tab.open(base + page)
+    tab.ask("document.querySelector('.tkv-player').focus()")
+    head = "document.querySelector('.tkv-player .head').textContent"
+    drawn = "document.querySelector('.tkv-player').innerHTML"
+    assert tab.ask(head).startswith(f"{noun} 1 of ")
+    first = tab.ask(drawn)
+    tab.press("ArrowRight")
+    assert tab.ask(head).startswith(f"{noun} 2 of ")
+    assert tab.ask(drawn) != first
+    tab.press("ArrowLeft")
+    assert tab.ask(drawn) == first
+    tab.press("End")
+    at, of = re.findall(r"\d+", tab.ask(head))[:2]
+    assert at == of
+    tab.press("Home")
+    assert tab.ask(drawn) == first
+
+
+def test_search_works_without_a_network(base: str, tab: Tab) -> None:
+    tab.look(1280, 900, "light")
+    tab.open(base + "index.html?q=dead+prefix")
     wait = """new Promise((done) => {
       let n = 0;
       const found = () => document.querySelector(".md-search-result__item");
       const look = () => (found() || ++n > 100 ? done(n) : setTimeout(look, 100));
       look();
     })"""
-    assert browser.ask(wait) <= 100, "no result in ten seconds"
+    assert tab.ask(wait) <= 100, "no result in ten seconds"
 
 
 class Links(HTMLParser):

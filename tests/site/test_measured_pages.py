@@ -1,0 +1,46 @@
+"""Pages with measured figures are what their records make of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cuda_kernels.registry import OPS
+from tools import gpu_page, kernel_pages
+from tools.rungs import cases, rungs
+
+RECORDS = kernel_pages.read_records(kernel_pages.EVIDENCE)
+VARIANTS = next(record for record in RECORDS if "variants" in record)
+
+
+def test_the_gpu_page_is_what_its_record_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_page, "PAGE", tmp_path / "gpu.md")
+    gpu_page.main()
+    written = (gpu_page.ROOT / "docs" / "measure" / "gpu.md").read_text(encoding="utf-8")
+    assert (tmp_path / "gpu.md").read_text(encoding="utf-8") == written, "python -m tools.gpu_page"
+
+
+def test_rungs_are_the_lines_of_the_record() -> None:
+    by_case = cases("attention_decode_ragged", VARIANTS)
+    assert dict(by_case["B=1"]) == {"1 per block": 6.81, "2 per block": 6.17}
+    counted = sum(len(timed) for op in OPS for timed in cases(op, VARIANTS).values())
+    assert counted == len(VARIANTS["variants"]["lines"]), "every variant that was timed is on some page"
+
+
+def test_the_fastest_rung_comes_first_and_the_machine_is_named() -> None:
+    text = "\n".join(rungs("linear", RECORDS))
+    assert "NVIDIA H200; record raw-kernels-h200-variants.json" in text
+    for part in text.split("**")[2::2]:
+        times = [float(found) for found in re.findall(r"\| ([\d.]+) \| <span", part)]
+        assert times == sorted(times)
+    assert list(rungs("embed", RECORDS)) == []
+
+
+def test_a_kernel_page_has_its_tellings_pictures_players_and_figures() -> None:
+    text = kernel_pages.page("linear", RECORDS)
+    assert [text.count(f'=== "{title}"') for title, _ in kernel_pages.TELLINGS.values()] == [1, 2, 2]
+    assert text.count("data-tkv-trace") == 2
+    assert "## Measured" in text
+    assert "## Rungs" in text
