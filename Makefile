@@ -12,7 +12,7 @@ MODEL := smollm2
 NOT_YET := mutate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz kernels lint peers docs docs-check site-check notebooks-check mutate bench clean model not-yet
+.PHONY: help demo test fuzz kernels lint peers docs docs-check notebooks-check mutate bench clean model not-yet
 
 help:
 	@echo "make demo    answer a handful of prompts with SmolLM2, in one batch"
@@ -73,13 +73,9 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_report.py --check README.md
 
-# The built site is opened page by page in Chromium, where one is installed; the lessons are run again.
+# The site, built and read; with Chromium also opened, every page at two widths, light and dark: some minutes.
 docs-check: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict --quiet
-	TEACHKV_SITE=site $(BIN)/python -m pytest tests/site/test_generated_pages.py
-
-# Every page in a browser, at two widths, light and dark: minutes, and only sure of itself on an idle machine.
-site-check: docs-check
 	TEACHKV_SITE=site $(BIN)/python -m pytest tests/site tests/notebooks
 
 notebooks-check: $(VENV)/.installed-docs
