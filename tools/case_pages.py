@@ -29,7 +29,7 @@ KEYS = {"id", "kind", "wrong", "right", "also", "outside"}
 
 @dataclass(frozen=True)
 class Report:
-    """One public report. `also`: reports of the same fault; `outside`: why it cannot happen here, in place of tests."""
+    """One public report. `also`: reports near it; `outside`: why it cannot happen here, in place of tests."""
 
     id: str
     kind: str
