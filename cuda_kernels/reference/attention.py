@@ -6,15 +6,14 @@ by the count of tokens of its row, and both forms give the same bits, which `sta
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from cuda_kernels.common.attention_spec import BLOCK, attention
 from cuda_kernels.common.types import F32, Array, IntArray
+from cuda_kernels.reference.attention_forms import Forms, stable_forms
 from cuda_kernels.reference.attention_single import Batch, attend_batch, batches_of
 from cuda_kernels.reference.attention_tiles import Chunk, attend_tile, tokens_at_once
-from cuda_kernels.reference.products import MOST_WORK
+from cuda_kernels.reference.blas_threads import single
 from cuda_kernels.reference.spans import Queries, queries_of
 from cuda_kernels.reference.threads import spread
 
@@ -44,8 +43,9 @@ class Attention:
         if bias is not None:
             return attention(q, k_cache, v_cache, cu_seqlens, row, end, lead_pad, window, scale, bias)
         heads, groups, dim = q.shape[1], k_cache.shape[1], q.shape[2]
-        lanes, step = stable_forms(heads // groups, dim)
-        batches, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, groups * lanes, step)
+        forms = stable_forms(heads // groups, dim)
+        lanes = forms.lanes
+        batches, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, groups * lanes, forms.step)
         out = np.zeros(q.shape, np.float32)
         # guard[head-order]: query head h reads KV head h // (H / G), so the KV head is the outer axis
         # mutant[head-order/inner]:
@@ -57,9 +57,11 @@ class Attention:
             some = scaled[batch.queries.token]
             if lanes > some.shape[2]:
                 some = np.concatenate([some, np.zeros((len(some), groups, lanes - some.shape[2], dim), np.float32)], 2)
-            grouped[batch.queries.token] = attend_batch(some, k_cache, v_cache, batch)[:, :, : scaled.shape[2]]
+            grouped[batch.queries.token] = attend_batch(some, k_cache, v_cache, batch, forms.multiply)[
+                :, :, : scaled.shape[2]
+            ]
         for chunk in chunks:
-            attend_chunk(scaled, k_cache, v_cache, chunk, step, grouped)
+            attend_chunk(scaled, k_cache, v_cache, chunk, forms, grouped)
         return out.astype(q.dtype, copy=False)
 
     def _plan(
@@ -91,46 +93,17 @@ def split(queries: Queries, cu_seqlens: IntArray, step: int) -> tuple[Queries, l
     return queries.pick(np.flatnonzero(~many)), chunks
 
 
-def attend_chunk(q: F32, k_cache: Array, v_cache: Array, chunk: Chunk, step: int, out: F32) -> None:
+def attend_chunk(q: F32, k_cache: Array, v_cache: Array, chunk: Chunk, forms: Forms, out: F32) -> None:
     """All queries of one row, tile by tile over the threads, into out [T, G, g, D]."""
     queries, start = chunk.queries, chunk.start
     keys, values = chunk.aligned(k_cache), chunk.aligned(v_cache)
-    size = tokens_at_once(q.shape[1] * q.shape[2], keys.shape[1], step)
+    size = tokens_at_once(q.shape[1] * q.shape[2], keys.shape[1], forms)
 
     def some(begin: int, stop: int) -> None:
         for i in range(begin * size, min(stop * size, len(queries.token)), size):
             cut = slice(i, i + size)
             first, last = queries.first[cut], queries.last[cut]
-            out[queries.token[cut]] = attend_tile(q[queries.token[cut]], keys, values, first, last, start, step)
+            out[queries.token[cut]] = attend_tile(q[queries.token[cut]], keys, values, first, last, start, forms)
 
-    spread(-(-len(queries.token) // size), some)
-
-
-@cache
-def stable_forms(group: int, dim: int) -> tuple[int, int]:
-    """(rows of a single query's product, tokens of a tile): the widest tile whose rows have the bits they have alone.
-
-    Tested on this machine's BLAS for the two products of attention. A tile of 1 token means: no tiles.
-    """
-    for step in (s for s in (8, 4, 2) if s * group * dim * BLOCK <= MOST_WORK):
-        for lanes in sorted({group, max(group, 2), -(-group // 4) * 4, -(-group // 8) * 8}):
-            if _tile_is_stable(group, lanes, step, dim):
-                return lanes, step
-    return group, 1
-
-
-def _tile_is_stable(group: int, lanes: int, step: int, dim: int) -> bool:
-    """Both products of attention, queries x keys and weights x values, one by one and as a tile: same bits?"""
-    generator = np.random.default_rng(dim * 1009 + group)
-    keys = generator.standard_normal((2, BLOCK, dim), dtype=np.float32).swapaxes(-1, -2)
-    values = generator.standard_normal((2, BLOCK, dim), dtype=np.float32)
-    for block in (keys, values):
-        depth = block.shape[1]
-        rows = generator.standard_normal((step, group, depth), dtype=np.float32)
-        alone = np.zeros((step, 1, lanes, depth), np.float32)
-        alone[:, 0, :group] = rows
-        one_by_one = np.matmul(alone, block)[:, :, :group].swapaxes(0, 1)
-        together = np.matmul(rows.reshape(1, step * group, depth), block)
-        if one_by_one.reshape(together.shape).tobytes() != together.tobytes():
-            return False
-    return True
+    with single().hold():
+        spread(-(-len(queries.token) // size), some)

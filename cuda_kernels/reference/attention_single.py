@@ -13,6 +13,7 @@ import numpy as np
 
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
+from cuda_kernels.reference.attention_forms import Multiply
 from cuda_kernels.reference.softmax import fold_and_merge, laid_out, weigh
 from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner, side_by_side
 from cuda_kernels.reference.threads import spread
@@ -71,8 +72,8 @@ def _batch(queries: Queries, segments: int) -> Batch:
     )
 
 
-def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
-    """q [U, G, r, D], already scaled -> [U, G, r, D]."""
+def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch, multiply: Multiply) -> F32:
+    """q [U, G, r, D], already scaled -> [U, G, r, D]. multiply: see attention_forms."""
     rows, groups, r, dim = q.shape
     blocks = batch.segments * batch.per
     scores = np.full((rows, groups, blocks, r, BLOCK), -np.inf, np.float32)
@@ -82,11 +83,12 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
         keys = _whole_blocks(k_cache, run)
         mine = slice(run.query, run.query + run.rows)
         out = scores[mine, :, run.block : run.block + run.count]
-        np.matmul(q[mine, :, None], keys.swapaxes(-1, -2), out=out)
+        multiply(q[mine, :, None], keys, out)
 
     _each(batch.inner, groups, score)
     if batch.edges:
-        some = np.matmul(q[batch.edge_query], edge_k.swapaxes(-1, -2))
+        some = np.empty((len(edge_k), groups, r, BLOCK), np.float32)
+        multiply(q[batch.edge_query], edge_k, some)
         # guard[dead-keys]: the unseen part of a block scores -inf, not 0: a zero key would still take weight
         # mutant[dead-keys/zero-scores]:
         #   - np.copyto(some, -np.inf, where=batch.edge_dead[:, None, None])
@@ -99,11 +101,13 @@ def attend_batch(q: F32, k_cache: Array, v_cache: Array, batch: Batch) -> F32:
 
     def mix(run: Inner) -> None:
         mine, span = slice(run.query, run.query + run.rows), slice(run.block, run.block + run.count)
-        np.matmul(scores[mine, :, span], _whole_blocks(v_cache, run), out=values[mine, :, span])
+        multiply(scores[mine, :, span], _whole_blocks(v_cache, run).swapaxes(-1, -2), values[mine, :, span])
 
     _each(batch.inner, groups, mix)
     if batch.edges:
-        values[batch.edge_query, :, batch.edge_block] = scores[batch.edge_query, :, batch.edge_block] @ edge_v
+        some = np.empty((len(edge_v), groups, r, dim), np.float32)
+        multiply(scores[batch.edge_query, :, batch.edge_block], edge_v.swapaxes(-1, -2), some)
+        values[batch.edge_query, :, batch.edge_block] = some
     return fold_and_merge(maxima, sums, values.reshape(*shaped.shape[:-1], dim))
 
 

@@ -1,6 +1,6 @@
-"""Attention of whole chunks: 8 query tokens of one row per product. Used only where the products are stable.
+"""Attention of whole chunks: many query tokens of one row per product. Used only where the products are stable.
 
-Letters: G KV heads, g query heads per KV head, n tiles of 8 tokens, L blocks of 64 positions, D head dim.
+Letters: G KV heads, g query heads per KV head, n tiles of `step` tokens, L blocks of 64 positions, D head dim.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
+from cuda_kernels.reference.attention_forms import Forms
 from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, laid_out, weigh
 from cuda_kernels.reference.spans import Index, Queries
 
@@ -40,15 +41,18 @@ class Chunk:
         return copy.reshape(groups, -1, BLOCK, dim)
 
 
-def tokens_at_once(heads: int, blocks: int, step: int) -> int:
-    """Query tokens per pass, a multiple of `step`, so that scores stay bounded however long the row is."""
+def tokens_at_once(heads: int, blocks: int, forms: Forms) -> int:
+    """Query tokens per pass: whole tiles, or one tile, so that scores stay bounded however long the row is."""
     fits = MOST_SCORES // (heads * blocks * BLOCK)
-    return max(step, min(64, fits // step * step))
+    if forms.any_number:
+        return max(1, min(forms.step, fits))
+    return max(forms.step, min(64, fits // forms.step * forms.step))
 
 
-def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start: int, step: int) -> F32:
+def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start: int, forms: Forms) -> F32:
     """q [u, G, g, D] scaled, keys and values [G, L, 64, D] from position `start`, spans [u] -> [u, G, g, D]."""
     count, groups, g, dim = q.shape
+    step = count if forms.any_number else forms.step
     tiles = -(-count // step)
     skip = (int(first[0]) - start) // (BLOCK * PER_SEGMENT) * PER_SEGMENT
     begin, stop = start + skip * BLOCK, (int(last[-1]) - start) // BLOCK + 1
@@ -59,12 +63,12 @@ def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start
     turned = full.reshape(tiles, step, groups, g, dim).transpose(2, 0, 1, 3, 4).reshape(groups, tiles, 1, step * g, dim)
     scores = np.empty((groups, tiles, segments * per, step * g, BLOCK), np.float32)
     scores[:, :, used:] = -np.inf
-    np.matmul(turned, keys[:, None, skip:stop].swapaxes(-1, -2), out=scores[:, :, :used])
+    forms.multiply(turned, keys[:, None, skip:stop], scores[:, :, :used])
     hide(scores[:, :, :used], first, last, begin, step)
     shaped = scores.reshape(groups, tiles, segments, per, step * g, BLOCK)
     maxima, sums = weigh(shaped)
     mixed = np.zeros((*scores.shape[:-1], dim), np.float32)
-    np.matmul(scores[:, :, :used], values[:, None, skip:stop], out=mixed[:, :, :used])
+    forms.multiply(scores[:, :, :used], values[:, None, skip:stop].swapaxes(-1, -2), mixed[:, :, :used])
     out = fold_and_merge(maxima, sums, mixed.reshape(*shaped.shape[:-1], dim))
     return out.reshape(groups, tiles * step, g, dim).swapaxes(0, 1)[:count]
 

@@ -12,12 +12,14 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
-from cuda_kernels.reference.products import OUTS, Plan, product
+from cuda_kernels.reference.products import Plan, product
 
-COUNTS = (1, 2, 3, 4, 8, 16, 17, 24, 32, 33, 40, 64, 96, 104, 128, 200, 344)
+COUNTS = (1, 2, 3, 4, 8, 12, 13, 16, 17, 24, 32, 33, 40, 64, 96, 104, 128, 200, 257, 344)
 MOST = 512
+GROUPS = 192  # outputs: a whole number of groups of either kind
 LARGE = 1 << 23  # weights; beyond, whole products are tried and used with fewer rows
 SMALL = Plan("small products", "small")
+FRAMED = Plan("framed products", "framed")
 BEST_EFFORT = Plan("rows padded to 8, NOT invariant on this machine", "weights first", least=8)
 
 Product = Callable[[F32, F32, Plan], F32]
@@ -26,6 +28,7 @@ Product = Callable[[F32, F32, Plan], F32]
 def candidates(most: int = MOST) -> Iterator[Plan]:
     """Plans from cheapest to dearest for few rows; the last one repeats one shape and can hardly fail."""
     yield SMALL
+    yield FRAMED
     for least in (8, 16):
         for form in ("weights first", "rows first"):
             yield Plan(f"rows padded to {least}, {form}", form, least=least, most=most)
@@ -37,12 +40,14 @@ def find_plan(outs: int, width: int, multiply: Product = product) -> Plan | None
     generator = np.random.default_rng(outs * 1_000_003 + width)
     most = MOST if outs * width < LARGE else 64
     x = generator.standard_normal((MOST, width), dtype=np.float32)
-    # Small products do not know of N: two groups of outputs and the odd rest stand for all.
-    some = generator.standard_normal((min(outs, 2 * OUTS + outs % OUTS), width), dtype=np.float32)
-    if holds(x, some, SMALL, multiply):
-        return SMALL
+    # Products cut by their outputs do not know of N: a few groups of outputs and the odd rest stand for all.
+    some = generator.standard_normal((min(outs, GROUPS + outs % GROUPS), width), dtype=np.float32)
     w = np.resize(some, (outs, width))
-    return next((plan for plan in candidates(most) if plan != SMALL and holds(x[:most], w, plan, multiply)), None)
+    for plan in candidates(most):
+        cut = plan in (SMALL, FRAMED)
+        if holds(x if cut else x[:most], some if cut else w, plan, multiply):
+            return plan
+    return None
 
 
 def holds(x: F32, w: F32, plan: Plan, multiply: Product = product) -> bool:

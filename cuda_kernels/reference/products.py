@@ -23,14 +23,14 @@ from typing import Literal
 import numpy as np
 
 from cuda_kernels.common.types import F32
-from cuda_kernels.reference.threads import spread
+from cuda_kernels.reference.framed import framed_products
+from cuda_kernels.reference.threads import WORTH_THREADS, spread
 
 OUTS = 64  # outputs that one thread takes at a time
 MOST_RESULTS = 1024  # of a small product: OpenBLAS calls a product small up to about here
 MOST_WORK = 1 << 18  # multiplications: OpenBLAS keeps a product up to this size on one thread
-WORTH_THREADS = 1 << 19  # multiplications; below, waking a thread costs more than it saves
 
-Form = Literal["small", "weights first", "rows first"]
+Form = Literal["small", "framed", "weights first", "rows first"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Plan:
     """How one (N, K) is multiplied. Which T takes which form is fixed here, so it never depends on timing.
 
     name   for `doctor`
-    form   "small": many small products, spread over the threads. Else one BLAS product, as (w @ x.T).T or x @ w.T
+    form   "small": many small products, "framed": large ones between rows of zeros, both spread over the threads. Else
+           one BLAS product, as (w @ x.T).T or x @ w.T
     least  one BLAS product: T is padded with zero rows to a multiple of this
     most   one BLAS product: larger T are cut into slices of this many rows
     gemv   one row is multiplied as a vector: fastest, and not equal to the other forms
@@ -59,6 +60,8 @@ def product(x: F32, w: F32, plan: Plan) -> F32:
         return alone[None]
     if plan.form == "small":
         return small_products(x, w)
+    if plan.form == "framed":
+        return framed_products(x, w)
     y = np.empty((rows, w.shape[0]), np.float32)
     for start in range(0, rows, plan.most):
         part = slice(start, min(start + plan.most, rows))

@@ -17,6 +17,7 @@ from itertools import pairwise
 Job = Callable[[], None]
 MOST_THREADS = 16
 ROWS = 64
+WORTH_THREADS = 1 << 19  # multiplications; below, waking a thread costs more than it saves
 
 
 class _Worker:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
 from cuda_kernels.reference import invariance, threads
+from cuda_kernels.reference.blas_threads import Single
+from cuda_kernels.reference.framed import FEW, frame, pieces_of
 from cuda_kernels.reference.linear import Products
 from cuda_kernels.reference.products import Plan, cover, most_rows, outs_of, product
 from cuda_kernels.registry import make_ops
@@ -71,6 +74,70 @@ def test_an_odd_output_costs_no_invariance(outs: int) -> None:
     if not invariance.holds(x, w[:64], invariance.SMALL):
         pytest.skip("this machine's BLAS has no small products")
     assert invariance.holds(x, w[:outs], invariance.SMALL)
+
+
+@pytest.mark.kills("odd-outputs/narrow")
+@pytest.mark.parametrize("outs", [65, 97, 127])
+def test_no_small_product_is_narrower_than_the_others(outs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same on every machine, by the shapes that reach BLAS."""
+    widths: set[int] = set()
+    matmul = np.matmul
+
+    def spy(rows: F32, block: F32, out: F32) -> None:
+        widths.add(block.shape[-1])
+        matmul(rows, block, out=out)
+
+    monkeypatch.setattr(np, "matmul", spy)
+    got = product(random(4, 32), random(outs, 32, 1), invariance.SMALL)
+    monkeypatch.undo()
+    assert widths == {64}
+    np.testing.assert_allclose(got, random(4, 32) @ random(outs, 32, 1).T, atol=1e-4)
+
+
+@pytest.mark.kills("row-frame/removed", "row-frame/none-behind")
+@pytest.mark.parametrize("rows", [13, 16, 17, 24, 256])
+def test_many_rows_lie_between_eight_rows_of_zeros(rows: int) -> None:
+    full, before = frame(random(rows, 5), FEW, 1)
+    assert before == 8
+    assert len(full) % 8 == 0
+    assert len(full) - before - rows >= 8
+    assert np.array_equal(full[before : before + rows], random(rows, 5))
+    assert not full[:before].any()
+    assert not full[before + rows :].any()
+
+
+def test_few_rows_are_only_filled_up() -> None:
+    assert frame(random(12, 5), FEW, 1)[0].shape == (12, 5)
+    assert frame(random(1, 5), FEW, 2)[0].shape == (2, 5)
+    full, before = frame(random(3, 5).reshape(1, 3, 5), 8, 8)
+    assert (full.shape, before) == ((1, 8, 5), 0)
+
+
+@pytest.mark.parametrize("outs", [1, 11, 12, 13, 191, 192, 193, 500])
+def test_pieces_cover_all_outputs_in_whole_units(outs: int) -> None:
+    pieces = pieces_of(outs)
+    assert {i for begin, end in pieces for i in range(begin, end)} == set(range(outs))
+    assert all((end - begin) % 12 == 0 for begin, end in pieces) or outs < 12
+
+
+@pytest.mark.kills("blas-threads/early")
+def test_blas_gets_its_threads_back_when_the_last_product_is_done() -> None:
+    class Library:
+        threads = 6
+
+        def get_num_threads(self) -> int:
+            return self.threads
+
+        def set_num_threads(self, count: int) -> None:
+            self.threads = count
+
+    library = Library()
+    alone = Single([library])
+    with alone.hold():
+        with suppress(ZeroDivisionError), alone.hold():
+            raise ZeroDivisionError
+        assert library.threads == 1
+    assert library.threads == 6
 
 
 def test_few_rows_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
