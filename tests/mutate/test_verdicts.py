@@ -1,4 +1,4 @@
-"""Each verdict and exit code, each from a package of its own."""
+"""Each verdict, each from a package of its own."""
 
 from __future__ import annotations
 
@@ -15,31 +15,7 @@ from teachkv.mutate.judge import TestOutcome
 from teachkv.mutate.pool import Pool
 from teachkv.mutate.task import Answer, Task, send
 from teachkv.mutate.verdicts import Controls, MutantResult, Verdict, exit_code
-
-CORE = """
-    import os, sys
-
-    def f(x):
-        # guard[g]: why
-        # mutant[g/m]:{words}
-        #   - y = x + 1
-        #   + {new}
-        y = x + 1
-        return y
-"""
-KILLER = """
-    import pytest
-    from toy.core import f
-
-    @pytest.mark.kills("g/m")
-    def test_f():
-        assert f(1) == 2
-"""
-
-
-def make(project: Any, new: str = "y = x - 1", words: str = "", tests: str = KILLER) -> None:
-    project.write("toy/core.py", CORE.format(new=new, words=words))
-    project.write("tests/test_toy.py", tests)
+from tests.mutate.one_guard import CORE, KILLER, make
 
 
 def test_a_killed_mutant_names_its_killer_and_all_holds(project: Any) -> None:
@@ -143,14 +119,6 @@ def test_unpaired_may_survive_but_must_not_be_killed(project: Any) -> None:
     assert "says unpaired, but tests/test_toy.py::test_f kills it" in done.text
 
 
-def test_a_red_suite_stops_before_the_first_mutant(project: Any) -> None:
-    make(project, tests=KILLER + "\n    @pytest.mark.kills('g/m')\n    def test_red():\n        assert f(1) == 3\n")
-    done = project.mutate()
-    assert done.code == 1
-    assert "red without a mutant, so nothing was run: 1 tests" in done.text
-    assert done.report["results"] == []
-
-
 def test_a_suite_of_skips_is_unexercised_not_survived(project: Any) -> None:
     make(project, tests=KILLER.replace("assert", "pytest.skip('no'); assert"))
     done = project.mutate()
@@ -231,144 +199,3 @@ def test_a_test_that_differs_between_runs_is_quarantined_and_named(project: Any)
     done = project.mutate("--mutate-matrix")
     assert done.code == 0
     assert "quarantined, differs without a mutant: tests/test_toy.py::test_odd" in done.text
-
-
-def test_only_the_claimed_killers_run_until_one_does_not_kill(project: Any) -> None:
-    idle = "\n    def test_idle():\n        assert f(2) == 3\n"
-    make(project, tests=KILLER + idle)
-    done = project.mutate()
-    assert (done.code, done.report["controls"]["baseline"]) == (0, 1), done.text
-    make(project, tests=KILLER.replace("== 2", "> -9") + idle)
-    done = project.mutate()
-    assert (done.code, done.verdict("g/m"), done.report["controls"]["baseline"]) == (6, "killed", 2), done.text
-    assert done.result("g/m")["killer"].endswith("test_idle")
-    assert "test_f claims the kill but says: survived" in done.text
-
-
-def test_tests_that_the_settings_leave_out_take_no_part(project: Any) -> None:
-    settings = project.root / "pyproject.toml"
-    text = settings.read_text().replace("[tool.pytest", 'without = "slow"\n[tool.pytest', 1)
-    settings.write_text(text + 'markers = ["slow: minutes"]\n')
-    make(project, tests=KILLER + "\n    @pytest.mark.slow\n    @pytest.mark.kills('g/m')\n    def test_r(): assert 0\n")
-    done = project.mutate()
-    assert (done.code, done.report["controls"]["baseline"]) == (0, 1), done.text
-    assert project.mutate("-m", "slow").code == 1
-
-
-def test_files_that_the_settings_ignore_are_not_imported_unless_named(project: Any) -> None:
-    settings = project.root / "pyproject.toml"
-    make(project)
-    heavy = project.write("tests/test_heavy.py", "raise RuntimeError('imported')\n")
-    settings.write_text(
-        settings.read_text().replace("[tool.pytest", 'ignore = ["tests/test_heavy.py"]\n[tool.pytest', 1)
-    )
-    assert project.mutate().code == 0
-    assert project.mutate("tests/test_heavy.py").code == 2
-    heavy.unlink()
-    done = project.mutate()
-    assert (done.code, "ignore names 'tests/test_heavy.py', which is not there" in done.text) == (4, True), done.text
-
-
-def test_a_killer_that_needs_another_test_first_is_red_without_mutants(project: Any) -> None:
-    """The baseline runs claimed killers alone, so that what leans on a neighbour is found before any mutant runs."""
-    tests = KILLER.replace("def test_f():", "def test_f():\n        assert seen\n") + "\n"
-    make(project, tests=tests.replace("@pytest", "seen = []\n    def test_a(): seen.append(1)\n\n    @pytest", 1))
-    done = project.mutate()
-    assert done.code == 1
-    assert "tests/test_toy.py::test_f: AssertionError: assert []" in done.text
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "text"),
-    [
-        (["--mutate-only=nowhere"], 5, "no mutant selected"),
-        (["--mutate-only=a b"], 4, "--mutate-only=a b"),
-        (["--mutate-shard=3/2"], 4, "write i/n"),
-        (["--mutate-lane=moon"], 4, "unknown lane 'moon'"),
-        (["--mutate-report=xml"], 4, "unknown kind"),
-        (["--mutate-report=json"], 4, "needs a path"),
-        (["--mutate-jobs=0"], 4, "at least one child"),
-        (["--mutate-list"], 4, "does not go with another mode"),
-        (["-k", "nowhere"], 5, "1 deselected"),
-    ],
-)
-def test_bad_input_is_one_line_and_its_code(project: Any, args: list[str], code: int, text: str) -> None:
-    make(project)
-    done = project.mutate(*args)
-    assert done.code == code, done.text
-    assert text in done.text
-
-
-def test_an_option_without_mutate_is_refused(project: Any) -> None:
-    make(project)
-    done = project.pytest("--mutate-only=g")
-    assert done.code == 4
-    assert "--mutate-only needs --mutate" in done.text
-
-
-@pytest.mark.parametrize(("old", "new"), [("    y = x + 1\n", "    y = x + 2\n"), ("+ y = x - 1", "+ y = (x + 1)")])
-def test_drift_and_no_change_stop_the_run(project: Any, old: str, new: str) -> None:
-    make(project)
-    core = project.root / "toy/core.py"
-    core.write_text(core.read_text().replace(old, new))
-    done = project.mutate()
-    assert done.code == 4
-    assert "1 cards are wrong, nothing was run" in done.text
-    assert done.report == {}
-
-
-def test_ctrl_c_keeps_finished_verdicts_and_kills_the_children(project: Any) -> None:
-    make(project)
-    slow = CORE.format(new="import time; time.sleep(98)", words="").replace("def f", "def g").replace("[g", "[slow")
-    project.write("toy/slow.py", slow)
-    tests = KILLER.replace("core import f", "slow import g").replace("g/m", "slow/m").replace("f(", "g(")
-    project.write("tests/test_slow.py", tests)
-    started = project.start("--mutate", "--mutate-timeout-factor=1e6", "--mutate-jobs=1")
-    deadline = time.monotonic() + 20
-    while not (children := children_of(started.pid)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.5)
-    children = children_of(started.pid)
-    os.kill(started.pid, signal.SIGINT)
-    text = started.communicate(timeout=20)[0]
-    assert started.returncode == 2, text
-    assert "g/m" in text
-    assert "interrupted: the verdicts above are those that were finished" in text
-    assert children
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
-
-
-def children_of(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
-def test_shards_cover_everything_once_and_merge(project: Any) -> None:
-    make(project)
-    core = project.root / "toy/core.py"
-    core.with_name("core.py.mutants").write_text("mutant[g/n]: decoy\n  - y = x + 1\n  + y = 1 + x\n")
-    for part in ("1", "2"):
-        done = project.mutate(f"--mutate-shard={part}/2")
-        assert len(done.report["results"]) == 1
-        (project.root / "report.json").rename(project.root / f"{part}.json")
-    done = project.pytest("--mutate-merge=1.json", "--mutate-merge=2.json")
-    assert done.code == 0, done.text
-    assert "2 mutants of 1 guard: 1 killed, 1 survived (1 decoy); all cards hold" in done.text
-    done = project.pytest("--mutate-merge=1.json", "--mutate-merge=1.json")
-    assert done.code == 4
-    assert "is in two of the merged reports" in done.text
-
-
-def test_the_matrix_runs_every_test_that_reaches(project: Any) -> None:
-    make(project, tests=KILLER + "\n    def test_also():\n        assert f(2) == 3\n\n    def test_not(): pass\n")
-    done = project.mutate("--mutate-matrix")
-    names = {nodeid.rpartition("::")[2]: outcome for nodeid, outcome in done.result("g/m")["tests"].items()}
-    assert names == {"test_f": "assertion", "test_also": "assertion"}
-
-
-def test_narrowed_tests_narrow_the_mutants(project: Any) -> None:
-    make(project)
-    project.write("tests/test_other.py", "def test_o(): pass\n")
-    done = project.mutate("tests/test_other.py")
-    assert done.code == 5
-    done = project.mutate("tests/test_toy.py", "-n", "2")
-    assert (done.code, done.verdict("g/m")) == (0, "killed")
