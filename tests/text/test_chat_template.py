@@ -159,6 +159,15 @@ def test_what_grows_without_bound_is_refused_before_it_grows(source):
     assert time.process_time() - begun < 6
 
 
+@pytest.mark.kills("template-items/removed")
+@pytest.mark.parametrize("filter", ["list", "unique | list", "sort", "map('upper') | list", "urlize", "wordwrap(1)"])
+def test_a_filter_that_works_item_by_item_takes_no_more_than_it_can_do_in_time(filter):
+    """Found by trying: urlize took 27 s and half a gigabyte for eight megabytes of text."""
+    with pytest.raises(TemplateError, match="are too many"):
+        render("{{ ('a ' * 200000) | " + filter + " }}")
+    assert render("{{ ('a ' * 9999) | " + filter + " }}")
+
+
 def test_ordinary_long_chats_stay_within_the_limits():
     messages = [{"role": "user", "content": "word " * 20_000}] * 20
     text = render(
