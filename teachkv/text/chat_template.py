@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from teachkv.config.reading import printable
 from teachkv.errors import TemplateError
 from teachkv.text.continuation import cut_after_final, with_tag
 from teachkv.text.sources import TextFiles
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from teachkv.text.template_env import Clock, Environment
 
 Message = Mapping[str, Any]
+WORDS = 400  # characters of a template's own message
 
 
 def load_chat_template(files: TextFiles, clock: "Clock" = datetime.now) -> "ChatTemplate | None":
@@ -147,4 +149,5 @@ def _copy(value: Any) -> Any:
 
 
 def _first_line(problem: Exception) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+    """The words of a template are foreign: cut, and spelt out where they would steer a terminal."""
+    return printable((str(problem).strip().splitlines() or [type(problem).__name__])[0], WORDS)

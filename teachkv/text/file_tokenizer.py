@@ -160,7 +160,7 @@ class Tokenizer(AnyTokenizer):
             value = self.config.get(name)
             content = value.get("content") if isinstance(value, Mapping) else value
             if content is not None and not isinstance(content, str):
-                raise TokenizerError(f"{self.where}: tokenizer_config.json: {name} is {value!r}; expected a string")
+                raise TokenizerError(f"{self.where}: tokenizer_config.json: {name} is {value!r:.60}; expected a string")
             if content is not None:
                 named[name] = content
         return named

@@ -237,6 +237,16 @@ def test_names_that_would_break_the_line_are_spelt_out():
     assert len(str(caught.value)) < 120
 
 
+def test_a_templates_own_words_are_cut_and_cannot_steer_a_terminal():
+    """Found by fuzzing: an unknown test's name is as long as whoever wrote it likes."""
+    for source in ("{{ 1 is " + "x" * 5000 + " }}", "{{ raise_exception('a' * 5000) }}"):
+        with pytest.raises(TemplateError) as caught:
+            render(source)
+        assert len(str(caught.value)) < 450
+    with pytest.raises(TemplateError, match="x1b"):
+        render("{{ raise_exception('\x1b[2J') }}")
+
+
 def test_a_template_file_that_is_no_text_is_named(tmp_path):
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfeabc")
     with pytest.raises(TokenizerError, match=r"chat_template\.jinja: byte 0 is not UTF-8"):

@@ -210,6 +210,7 @@ def test_a_missing_tokenizer_and_bad_config_are_named(tmp_path):
         ("{", "is not JSON"),
         ("[1]", "expected a JSON object"),
         ('{"eos_token": 3}', "eos_token is 3"),
+        (json.dumps({"eos_token": [["long"] * 999]}), r"eos_token is .{60}; expected"),
     ):
         (tmp_path / "tokenizer_config.json").write_text(content)
         with pytest.raises(TokenizerError, match=words):
