@@ -13,6 +13,7 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ nbformat: Any = importlib.import_module("nbformat")  # only half of it is typed
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
 JOBS = 2  # at a time
+PLAYER = r'<(script|style) class="tkv-code">.*?</\1>'
 LIMIT = 120  # seconds for one notebook on a laptop
 
 
@@ -111,12 +113,12 @@ def form_faults(name: str, notebook: Any, seconds: float) -> Iterator[str]:
 
 
 def shown(cell: Any) -> list[str]:
-    """The lines that a reader sees of a cell's outputs."""
+    """The lines that a reader sees of a cell's outputs. The player's own code is not the lesson's."""
     texts = []
     for output in cell.get("outputs", []):
         data = output.get("data", {})
         texts.append(output.get("text", "") or data.get("text/html", "") or data.get("text/plain", ""))
-    return "".join(texts).splitlines()
+    return re.sub(PLAYER, "", "".join(texts), flags=re.DOTALL).splitlines()
 
 
 def difference(saved: list[str], fresh: list[str]) -> list[str]:

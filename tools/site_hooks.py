@@ -54,7 +54,11 @@ def contributing(text: str) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """The notebook template brings a loader of diagrams from another host; no lesson has any."""
+    """A lesson as the site shows it: with the site's own player instead of the saved one.
+
+    The notebook template brings a loader of diagrams from another host; no lesson has any.
+    """
     if not page.file.src_uri.endswith(".ipynb"):
         return html
+    html = re.sub(r'<(script|style) class="tkv-code">.*?</\1>', "", html, flags=re.DOTALL)
     return re.sub(r'<script type="module">(?:(?!</script>).)*mermaid.*?</script>', "", html, flags=re.DOTALL)

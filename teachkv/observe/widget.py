@@ -43,9 +43,9 @@ class StillPlayer:
 
     def _repr_html_(self) -> str:
         parts = (
-            f"<style>{asset('player.css')}</style>",
+            f'<style class="tkv-code">{asset("player.css")}</style>',
             fragment(self.records),
-            f"<script>{asset('player.js')}</script>",
+            f'<script class="tkv-code">{asset("player.js")}</script>',
         )
         return "\n".join(parts)
 

@@ -17,9 +17,12 @@
     return node;
   }
 
+  // How many units a picture is wide: fewer on a phone, so that its text stays legible.
+  const wide = () => (window.innerWidth < 600 ? 390 : 724);
+
   // A picture of its own height, always as wide as the others; `label` is its text alternative.
   function picture(holder, height, label) {
-    return draw("svg", { viewBox: `0 0 724 ${height}`, role: "img", "aria-label": label }, holder);
+    return draw("svg", { viewBox: `0 0 ${wide()} ${height}`, role: "img", "aria-label": label }, holder);
   }
 
   // "3, 5..9" of whole numbers.
@@ -33,5 +36,5 @@
   }
 
   window.tkv = window.tkv || { views: {} };
-  Object.assign(window.tkv, { draw, make, picture, ranges });
+  Object.assign(window.tkv, { draw, make, picture, ranges, wide });
 })();

@@ -1,7 +1,7 @@
 // One forward pass, operation by operation: its result as it is, and how far it lies from the twin's.
 "use strict";
 (function () {
-  const { draw, picture } = window.tkv;
+  const { draw, picture, wide } = window.tkv;
   const TOLERANCE = -4, FLOOR = -9; // powers of ten: rounding in float32 stays well below the first
   const power = (x) => (x > 0 ? Math.max(FLOOR, Math.log10(x)) : FLOOR);
   const off = (op) => op.diff !== null && power(op.diff) > TOLERANCE;
@@ -13,15 +13,15 @@
     const label = `Distance from the twin over ${ops.length} operations; ` +
       (wrong.length ? `too far from ${wrong[0].name} on, in ${wrong.length}` : "rounding only");
     const svg = picture(holder, 84, label);
-    const step = 640 / ops.length, y = (p) => 8 + 56 * p / FLOOR;
-    draw("rect", { class: "frame", x: 76, y: 4, width: 640, height: 60 }, svg);
+    const span = wide() - 84, step = span / ops.length, y = (p) => 8 + 56 * p / FLOOR;
+    draw("rect", { class: "frame", x: 76, y: 4, width: span, height: 60 }, svg);
     ops.forEach((op, index) => {
       if (op.diff === null) return;
       const top = y(Math.min(power(op.diff), 0));
       const box = { x: 76 + index * step + 0.5, y: top, width: Math.max(step - 1, 1), height: Math.max(64 - top, 1) };
       draw("rect", { ...box, class: off(op) ? "bad" : "live" }, svg);
     });
-    draw("line", { class: "edge", x1: 76, x2: 716, y1: y(TOLERANCE), y2: y(TOLERANCE) }, svg);
+    draw("line", { class: "edge", x1: 76, x2: 76 + span, y1: y(TOLERANCE), y2: y(TOLERANCE) }, svg);
     draw("line", { class: "now", x1: 76 + (at + 0.5) * step, x2: 76 + (at + 0.5) * step, y1: 0, y2: 68 }, svg);
     draw("text", { x: 70, y: 14, "text-anchor": "end" }, svg, "off by 1");
     draw("text", { x: 70, y: y(TOLERANCE) + 4, "text-anchor": "end" }, svg, "1e-4");
@@ -45,13 +45,14 @@
     const label = `${op.name}: ${op.cells.length} tokens, largest value ${tell(most)}, ` +
       (op.diff === null ? "not in the twin" : `largest difference from the twin ${tell(op.diff)}`);
     const svg = picture(holder, 24 + Math.min(18, 90 / op.cells.length) * op.cells.length, label);
-    drawGrid(svg, 0, 350, "what came out", op.cells, (v) => (v < 0 ? "new" : "live"), (v) => 0.06 + 0.94 * Math.abs(v) / most);
+    const half = (wide() - 24) / 2;
+    drawGrid(svg, 0, half, "what came out", op.cells, (v) => (v < 0 ? "new" : "live"), (v) => 0.06 + 0.94 * Math.abs(v) / most);
     if (op.off === null) {
-      draw("text", { x: 374, y: 12 }, svg, "the twin has no such tensor");
+      draw("text", { x: half + 24, y: 12 }, svg, "the twin has no such tensor");
       return;
     }
     const depth = (v) => 0.06 + 0.94 * Math.min(1, Math.max(0, (power(v) - FLOOR) / -FLOOR));
-    drawGrid(svg, 374, 350, "how far from the twin", op.off, (v) => (power(v) > TOLERANCE ? "bad" : "live"), depth);
+    drawGrid(svg, half + 24, half, "how far from the twin", op.off, (v) => (power(v) > TOLERANCE ? "bad" : "live"), depth);
   }
 
   window.tkv.views.ops = ({ ops }) => ({

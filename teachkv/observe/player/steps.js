@@ -1,7 +1,8 @@
 // The engine, step by step: what was planned, which columns each row holds, what came of it.
 "use strict";
 (function () {
-  const { draw, make, picture } = window.tkv;
+  const { draw, make, picture, wide } = window.tkv;
+  const span = () => wide() - 84; // from the names of the rows to the right edge
 
   // One row: dead prefix, live columns, columns written in this step.
   function drawRow(svg, row, y, from, scale) {
@@ -34,23 +35,23 @@
 
   function drawRows(holder, record) {
     const [from, columns] = shownColumns(record.rows);
-    const scale = 640 / (columns - from), height = Math.max(record.rows.length, 1) * 18 + 22;
+    const scale = span() / (columns - from), height = Math.max(record.rows.length, 1) * 18 + 22;
     const svg = picture(holder, height, describe(record));
     record.rows.forEach((row, index) => drawRow(svg, row, index * 18 + 2, from, scale));
     const bottom = height - 8;
     draw("text", { x: 76, y: bottom }, svg, `column ${from}`);
-    draw("text", { x: 716, y: bottom, "text-anchor": "end" }, svg, `column ${columns - 1}`);
+    draw("text", { x: 76 + span(), y: bottom, "text-anchor": "end" }, svg, `column ${columns - 1}`);
     if (!record.rows.length) draw("text", { x: 76, y: 14 }, svg, record.refused || "nothing ran");
   }
 
   // Running and waiting over all steps, with a line where the player stands.
   function drawTimeline(holder, records, at) {
     const most = Math.max(1, ...records.map((r) => Math.max(r.running, r.waiting)));
-    const x = (index) => 76 + 640 * (records.length > 1 ? index / (records.length - 1) : 0);
+    const x = (index) => 76 + span() * (records.length > 1 ? index / (records.length - 1) : 0);
     const y = (value) => 48 - 44 * value / most;
     const label = `Running and waiting over ${records.length} steps, at most ${most}`;
     const svg = picture(holder, 64, label);
-    draw("rect", { class: "frame", x: 76, y: 4, width: 640, height: 44 }, svg);
+    draw("rect", { class: "frame", x: 76, y: 4, width: span(), height: 44 }, svg);
     for (const [name, kind] of [["running", "run"], ["waiting", "wait"]]) {
       const points = records.map((r, index) => `${x(index).toFixed(1)},${y(r[name]).toFixed(1)}`).join(" ");
       draw("polyline", { class: kind, points }, svg);

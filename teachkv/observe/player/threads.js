@@ -1,7 +1,8 @@
 // One kernel call, thread by thread: what this thread reads and writes before the next one has its turn.
 "use strict";
 (function () {
-  const { draw, make, picture, ranges } = window.tkv;
+  const { draw, make, picture, ranges, wide } = window.tkv;
+  const span = () => wide() - 124; // from the names of the arrays to the right edge
 
   // [R, G, C, D] is one grid per (r, g), columns to the right; anything else is its last axis, line by line.
   function gridsOf(array) {
@@ -30,7 +31,7 @@
   }
 
   function drawGrid(svg, grid, y, live, before, now) {
-    const w = Math.min(14, 600 / grid.wide), h = Math.max(3, Math.min(10, 80 / grid.high));
+    const w = Math.min(14, span() / grid.wide), h = Math.max(3, Math.min(10, 80 / grid.high));
     const box = (x, yy, width, height, kind, more) =>
       draw("rect", { class: kind, x: 110 + x * w, y: y + yy * h, width: width * w, height: height * h, ...more }, svg);
     draw("text", { x: 104, y: y + Math.min(grid.high * h, 10), "text-anchor": "end" }, svg, grid.title);
@@ -46,7 +47,7 @@
 
   // A box per thread of the block; those that had their turn are filled.
   function drawThreads(holder, frame, threads, done) {
-    const across = Math.min(threads, 64), size = Math.min(14, 600 / across), down = Math.ceil(threads / across);
+    const across = Math.min(threads, 64), size = Math.min(14, span() / across), down = Math.ceil(threads / across);
     const high = down > 1 ? 6 : size;
     const svg = picture(holder, down * (high + 1) + 8, `thread ${frame.thread} of ${threads} in block ${frame.block}`);
     draw("text", { x: 104, y: 11, "text-anchor": "end" }, svg, "threads");
