@@ -44,3 +44,26 @@ def test_a_kernel_page_has_its_tellings_pictures_players_and_figures() -> None:
     assert text.count("data-tkv-trace") == 2
     assert "## Measured" in text
     assert "## Rungs" in text
+
+
+def test_every_time_of_the_raw_kernels_stands_in_a_record() -> None:
+    """The table is written by hand: each of its microseconds is a line of the record, rounded as the table rounds."""
+    page = (kernel_pages.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
+    table = page.partition("## Fast, and not yet")[2].partition("Where it loses")[0]
+    lines = [
+        line for record in RECORDS for part in ("time", "variants") for line in kernel_pages.lines_of(record, part)
+    ]
+    known = [line[key] for line in lines for key in ("us", "cublas_us") if key in line]
+    told = [figure for row in table.splitlines() if row.count("|") == 4 for figure in numbers(row.split("|")[2])]
+    assert len(told) > 20
+    assert [figure for figure in told if not any(rounded(value, figure) for value in known)] == []
+
+
+def numbers(cell: str) -> list[str]:
+    return re.findall(r"\d+(?:\.\d+)?", cell)
+
+
+def rounded(value: float, figure: str) -> bool:
+    """Whether `figure` is `value` with as many decimals, or a whole number of three digits that are kept."""
+    decimals = len(figure.partition(".")[2])
+    return abs(value - float(figure)) <= max(0.5000001 * 10**-decimals, 0.002 * value)
