@@ -5,6 +5,7 @@ finding again. Address space is bounded, so an input that fills the memory is a 
 """
 
 import argparse
+import contextlib
 import faulthandler
 import json
 import logging
@@ -70,31 +71,37 @@ def run(courses: list[Course], options: argparse.Namespace, seconds: float | Non
     def alive() -> None:
         nonlocal saved
         expect_life()
-        if options.out is not None and time.monotonic() - saved > 60:
+        if time.monotonic() - saved > 60:
             saved = time.monotonic()
-            write(options.out, summary(courses, options.seed, saved - begun))
+            save(courses, options, saved - begun)
 
-    used = fuzz(courses, random.Random(options.seed), seconds=seconds, rounds=options.rounds, alive=alive)
+    with contextlib.suppress(KeyboardInterrupt):  # ends the run as the clock does
+        fuzz(courses, random.Random(options.seed), seconds=seconds, rounds=options.rounds, alive=alive)
     faulthandler.cancel_dump_traceback_later()
     for last in lasts:
         last.unlink()
-    return tell(courses, options, used)
+    return tell(courses, options, time.monotonic() - begun)
+
+
+def save(courses: list[Course], options: argparse.Namespace, used: float) -> None:
+    """The findings as files, and the record."""
+    for course in courses:
+        for finding in course.findings.values():
+            (options.findings / finding.name).write_bytes(finding.raw)
+    if options.out is not None:
+        options.out.write_text(json.dumps(summary(courses, options.seed, used), indent=1) + "\n")
 
 
 def tell(courses: list[Course], options: argparse.Namespace, used: float) -> int:
-    record = summary(courses, options.seed, used)
+    save(courses, options, used)
     for course in courses:
-        tale = (
-            f"{course.rounds} inputs, {course.refused} refused, {len(course.inputs)} kept, {len(course.reached)} steps"
-        )
-        print(f"{course.reader.name:<18} {tale}")
+        counts = f"{course.rounds} inputs, {course.refused} refused, {len(course.inputs)} kept"
+        print(f"{course.reader.name:<18} {counts}, {len(course.reached)} steps")
         for finding in course.findings.values():
-            (options.findings / finding.name).write_bytes(finding.raw)
             print(f"  FOUND {finding.what}\n    python -m tests.fuzz --replay {options.findings / finding.name}")
-    print(f"{used:.0f} s, {sum(course.rounds for course in courses)} inputs, {len(record['findings'])} findings")
-    if options.out is not None:
-        write(options.out, record)
-    return 1 if record["findings"] else 0
+    found = sum(len(course.findings) for course in courses)
+    print(f"{used:.0f} s, {sum(course.rounds for course in courses)} inputs, {found} findings")
+    return 1 if found else 0
 
 
 def keep_last(course: Course, folder: Path) -> Path:
@@ -115,10 +122,6 @@ def expect_life() -> None:
     put to sleep for minutes.
     """
     faulthandler.dump_traceback_later(1200, exit=True, file=sys.stderr)
-
-
-def write(path: Path, record: dict[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def bound_memory() -> None:
