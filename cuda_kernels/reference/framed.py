@@ -33,7 +33,7 @@ def framed_products(x: F32, w: F32) -> F32:
     y, pieces = np.empty((rows, outs), np.float32), pieces_of(outs)
     slices = [slice(start, min(start + MOST, rows)) for start in range(0, rows, MOST)]
     # From two rows on: one row alone would be a vector, which adds in an order of its own.
-    framed = [(part, *frame(x[part], FEW, 2 if rows == 1 else 1)) for part in slices]
+    framed = [(part, *frame(x[part], FEW, 2)) for part in slices]
 
     def some(first: int, last: int) -> None:
         for begin, end in pieces[first:last]:
