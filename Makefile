@@ -81,7 +81,7 @@ docs-check: $(VENV)/.installed-docs
 # Every lesson runs as saved, and fails in its last cell under a mutant of its guard.
 notebooks-check: $(VENV)/.installed-docs
 	$(BIN)/python tools/notebooks.py check
-	$(BIN)/python -m pytest tests/notebooks
+	$(BIN)/python -m pytest -n auto tests/notebooks
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs serve

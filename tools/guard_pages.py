@@ -103,6 +103,7 @@ def package_of(registry: Registry, guard: Guard) -> str:
 
 def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
     mutants = [mutant for mutant in registry.mutants.values() if mutant.guard == guard.id]
+    mutants.sort(key=lambda mutant: mutant.path != guard.path)  # those of the code that is shown come first
     yield from (f"# {guard.id}", "", f"**Why it is there.** {sentence(guard.why)}", "")
     if guard.origin:
         yield from (f"**Where it comes from.** {sentence(guard.origin)}", "")
