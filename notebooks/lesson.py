@@ -20,6 +20,7 @@ from teachkv.mutate.registry import Registry, relative
 from teachkv.mutate.settings import read_settings
 
 ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 300  # seconds for one child, on a machine that has other things to do
 
 # Runs in a fresh interpreter. The overlay stands before anything of the project is imported.
 CHILD = """
@@ -80,7 +81,7 @@ def without(mutant: str | list[str], function: Callable[..., Any], *arguments: A
         "arguments": arguments,
     }
     done = subprocess.run(
-        [sys.executable, "-c", CHILD], input=json.dumps(spec), capture_output=True, text=True, timeout=100, cwd=ROOT
+        [sys.executable, "-c", CHILD], input=json.dumps(spec), capture_output=True, text=True, timeout=LIMIT, cwd=ROOT
     )
     if done.returncode:
         raise RuntimeError(f"{mutant}: the child failed\n{done.stderr[-2000:]}")
@@ -121,7 +122,7 @@ def red_run(mutant: str, named: str = "") -> str:
     test = next(test for test in killers(mutant) if named in test)
     command = [f"--mutate-with={mutant}", test, "-q", "--tb=short", "-x", "-p", "no:cacheprovider", "--color=no"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *command], capture_output=True, text=True, timeout=100, cwd=ROOT
+        [sys.executable, "-m", "pytest", *command], capture_output=True, text=True, timeout=LIMIT, cwd=ROOT
     )
     said = re.sub(r"0x[0-9a-f]{6,}", "0x...", done.stdout)
     lines = [line[:120] for line in said.splitlines() if line.startswith(("E  ", "FAILED")) and "E    +" not in line]
