@@ -14,6 +14,7 @@
 
 # %%
 import numpy as np
+from IPython.display import display
 from kernel_example import example
 from lesson import card, red_run, without
 from pictures import Drawing
@@ -66,7 +67,7 @@ if "raw" in traces:
 
 # %%
 if "raw" in traces:
-    display(step_player(thread_scene(traces["raw"].to_dict(), arrays=ARRAYS)))  # noqa: F821 - a notebook has it
+    display(step_player(thread_scene(traces["raw"].to_dict(), arrays=ARRAYS)))
 
 # %% [markdown]
 # ## The guard that prevents the fault
