@@ -28,7 +28,8 @@ from teachkv.mutate.verdicts import Controls, MutantResult
 
 FLOOR = 0.3  # seconds that any child is thought to need besides its tests
 SLOW = 2.0  # seconds of CPU that a claimed killer may take without being named
-COLD_START = 1.5  # and a fresh interpreter besides that; both times the timeout factor
+COLD_START = 1.5  # and a fresh interpreter besides that, or what it was seen to take; times the timeout factor
+FIRST_START = 120.0  # seconds more for the first one, which may have to compile every module
 
 
 class Campaign:
@@ -54,6 +55,7 @@ class Campaign:
         self.baseline = Baseline()
         self.started = time.monotonic()
         self.mutant_seconds = 0.0
+        self._cold_start = COLD_START
         self._live = LiveFunctions(file.path for file in registry.files)
         self._ran = ran
         launcher = Launcher(session, self.spans, lane)
@@ -128,7 +130,7 @@ class Campaign:
 
     def budget(self, nodeids: list[str], cold: bool = False) -> float:
         """Seconds for a child that runs these tests."""
-        start = FLOOR + (COLD_START if cold or self.spawns_because else 0.0)
+        start = FLOOR + (self._cold_start if cold or self.spawns_because else 0.0)
         return float(self.option.mutate_timeout_factor) * (start + self.baseline.seconds(nodeids))
 
     def _noop(self) -> None:
@@ -162,7 +164,9 @@ class Campaign:
                     yield self.task(mutant, nodeids, noop=True)
                 elif plan.cold and not cold_done:
                     cold_done = True
-                    yield self.task(mutant, nodeids, noop=True)
+                    first_cold = self.task(mutant, nodeids, noop=True)
+                    first_cold.budget += FIRST_START
+                    yield first_cold
 
     def _check_noop(self, result: Result) -> None:
         if result.answer is None or result.answer.stage == "collect":
@@ -170,6 +174,9 @@ class Campaign:
         elif not result.answer.applied:
             self.controls.failed.append(f"no-op of {result.task.id} was not applied")
         else:
+            if result.task.cold:
+                own = self.baseline.seconds(result.task.nodeids)
+                self._cold_start = max(self._cold_start, result.seconds - own)
             changed = [test for test in result.answer.tests if test.outcome != PASSED]
             self.controls.failed += [f"no-op: {t.nodeid} alone, without a mutant: {t.text}" for t in changed]
             compare(self.baseline, result)
