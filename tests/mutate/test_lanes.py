@@ -111,7 +111,9 @@ def test_the_loader_gets_the_mutated_text_and_the_read_is_seen(kernels: Any, iso
     assert "canary killed" in done.text
     loader = kernels.root / "toy/loader.py"
     loader.write_text(loader.read_text().replace("TOY_KERNELS", "OTHER"))
-    assert kernels.mutate(*args).code == 3  # neither the no-op nor the canary was served
+    unserved = kernels.mutate(*args)
+    assert unserved.code == 3
+    assert "no-op of k/m was not applied" in unserved.text  # the canary, which survives, would fail the run alone
 
 
 def test_a_dropped_barrier_belongs_to_the_race_lane(kernels: Any) -> None:
