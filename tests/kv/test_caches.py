@@ -35,6 +35,7 @@ def test_uniform_cohort_decodes_behind_one_column(cache: Make) -> None:
         check_live(c, request_id, 8, (None, None))
 
 
+@pytest.mark.kills("reader-run/from-column-zero")
 @pytest.mark.case("ndif-team/nnsight#673")
 def test_ragged_cohort_shows_each_row_its_own_keys(cache: Make) -> None:
     c = started(cache(), {1: 9, 2: 4, 3: 1})
