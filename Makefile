@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 MODEL := smollm2
 
 # A target leaves this list when the work behind it lands; until then it says so and exits with 2.
-NOT_YET := mutate
+NOT_YET :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test fuzz kernels lint peers docs docs-check notebooks-check mutate bench clean model not-yet

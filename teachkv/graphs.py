@@ -115,7 +115,7 @@ class GraphedModel(Model):
         """The graph for this many rows over these buffers; recorded the first time."""
         size = next(c for c in CLASSES if c >= rows)
         # guard[graph-pointers]: a graph writes where its buffers lay when it was recorded
-        # mutant[graph-pointers/by-size-only]: unpaired: needs a device, where rows are made once and never move
+        # mutant[graph-pointers/by-size-only]:
         #   - key = (size, *(pointer(layer.k) for layer in part.cache.layers))
         #   + key = (size,)
         key = (size, *(pointer(layer.k) for layer in part.cache.layers))

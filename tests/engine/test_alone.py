@@ -72,6 +72,7 @@ def test_what_ran_before_changes_nothing(kind: dict[str, Any], solo: list[Any]) 
     assert [o.num_cached_tokens for o in warm] == [(n - 1) // 16 * 16 for n in LENGTHS]
 
 
+@pytest.mark.kills("reuse-recomputes/served")
 @pytest.mark.case("vllm-project/vllm#42019")
 def test_prompt_logprobs_are_the_same_warm_and_cold(kind: dict[str, Any]) -> None:
     asked = prompts(2, (33,))

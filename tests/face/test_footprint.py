@@ -46,5 +46,5 @@ def test_the_peak_of_an_answer_is_weights_and_cache_and_a_third_at_most() -> Non
 
 @pytest.mark.slow
 def test_smollm2_is_ready_in_a_second_and_a_half() -> None:
-    """From the first import on, the weights in the page cache. Another job can only make it slower: the best of five."""
+    """From the first import on, weights in the page cache. Other jobs can only make it slower: the best of five."""
     assert min(float(child(READY).stdout) for _ in range(5)) < 1.5
