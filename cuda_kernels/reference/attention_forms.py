@@ -46,7 +46,7 @@ def small(rows: F32, block: F32, out: F32) -> None:
 def framed(rows: F32, block: F32, out: F32) -> None:
     """The same as a product of the block with the rows, which lie in eights and, if they are more, in a frame."""
     count = rows.shape[-2]
-    full, before = frame(rows, FRAME, FRAME)
+    full, before = frame(rows)
     out[...] = np.matmul(block, full.swapaxes(-1, -2))[..., before : before + count].swapaxes(-1, -2)
 
 

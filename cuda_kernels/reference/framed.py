@@ -2,12 +2,12 @@
 
 Letters: T rows of x, K in, N out. x [T, K], w [N, K] -> y [T, N], all float32.
 
-Seen with OpenBLAS 0.3.31 on Haswell to Zen 3 (AVX2), computing w @ x.T on one thread with N a multiple of 12: up to
-fifteen rows all add in one order. In a larger product the first eight and the last eight rows add in another, those
-between in the order of the few. So rows in number are framed by eight rows of zeros on either side.
+Seen with OpenBLAS 0.3.31 on Haswell to Zen 3 (AVX2), computing w @ x.T on one thread with N a multiple of 12: eight
+rows all add in one order. In a larger product the first eight and the last eight rows add in another, those between in
+the order of the eight. So rows in number lie between eight rows of zeros on either side.
 
-        2 .. 12 rows       r r r r r r
-        13 rows and more   0 0 0 0 0 0 0 0 r r r r r r r r r r r r r r r r 0 0 0 0 0 0 0 0
+         1 .. 8 rows       r r r r r 0 0 0
+         9 rows and more   0 0 0 0 0 0 0 0 r r r r r r r r r r r r r r r 0 0 0 0 0 0 0 0 0
 
 Whether it is so on the machine at hand is tried by `invariance`, never assumed.
 """
@@ -18,22 +18,20 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.blas_threads import single
-from cuda_kernels.reference.threads import WORTH_THREADS, spread
+from cuda_kernels.reference.threads import WORTH_THREADS, spread, thread_count
 
-FRAME = 8  # rows of zeros before and after
-FEW = 12  # rows that need no frame
+FRAME = 8  # rows of zeros before and after; also the rows that one product takes without a frame
 MOST = 256  # rows of one product: beyond about 300, BLAS cuts it in two, and each part has ends
 UNIT = 12  # outputs come in multiples of this
 OUTS = 16 * UNIT  # outputs that one thread takes at a time
 
 
-def framed_products(x: F32, w: F32) -> F32:
-    """x [T, K], w [N, K] -> [T, N]."""
+def framed_products(x: F32, w: F32, together: bool) -> F32:
+    """x [T, K], w [N, K] -> [T, N]. together: up to eight rows go in one product over BLAS's own threads, which is
+    quicker than to share it out."""
     rows, outs = x.shape[0], w.shape[0]
-    y, pieces = np.empty((rows, outs), np.float32), pieces_of(outs)
-    slices = [slice(start, min(start + MOST, rows)) for start in range(0, rows, MOST)]
-    # From two rows on: one row alone would be a vector, which adds in an order of its own.
-    framed = [(part, *frame(x[part], FEW, 2)) for part in slices]
+    y, pieces = np.empty((rows, outs), np.float32), pieces_of(outs, OUTS)
+    framed = [(slice(a, min(a + MOST, rows)), *frame(x[a : a + MOST])) for a in range(0, rows, MOST)]
 
     def some(first: int, last: int) -> None:
         for begin, end in pieces[first:last]:
@@ -41,6 +39,10 @@ def framed_products(x: F32, w: F32) -> F32:
                 got = w[begin:end] @ full.T
                 y[part, begin:end] = got[:, skip : skip + part.stop - part.start].T
 
+    if together and rows <= FRAME:
+        pieces = pieces_of(outs, outs, 2 * UNIT * thread_count())
+        some(0, len(pieces))
+        return y
     with single().hold():
         if rows * w.size < WORTH_THREADS:
             some(0, len(pieces))
@@ -49,25 +51,21 @@ def framed_products(x: F32, w: F32) -> F32:
     return y
 
 
-def frame(x: F32, few: int, least: int) -> tuple[F32, int]:
-    """x [.., T, K] -> (the rows [.., T and zeros, K] of one product, how many rows of zeros come first).
-
-    Up to `few` rows need no frame: they are only filled up to a multiple of `least`.
-    """
+def frame(x: F32) -> tuple[F32, int]:
+    """x [.., T, K] -> (the rows [.., T and zeros, K] of one product, how many rows of zeros come first)."""
     rows = x.shape[-2]
     # guard[row-frame]: the rows at either end of a large product add in another order than those between
     # mutant[row-frame/removed]:
-    #   - before = FRAME if rows > few else 0
+    #   - before = FRAME if rows > FRAME else 0
     #   + before = 0
     # mutant[row-frame/none-behind]:
-    #   - before = FRAME if rows > few else 0
-    #   - after = FRAME if rows > few else 0
-    #   + before = FRAME if rows > few else 0
+    #   - before = FRAME if rows > FRAME else 0
+    #   - after = FRAME if rows > FRAME else 0
+    #   + before = FRAME if rows > FRAME else 0
     #   + after = 0
-    before = FRAME if rows > few else 0
-    after = FRAME if rows > few else 0
-    unit = FRAME if rows > few else least
-    total = before + -(-rows // unit) * unit + after
+    before = FRAME if rows > FRAME else 0
+    after = FRAME if rows > FRAME else 0
+    total = before + -(-rows // FRAME) * FRAME + after
     if total == rows:
         return x, 0
     full = np.zeros((*x.shape[:-2], total, x.shape[-1]), np.float32)
@@ -75,10 +73,12 @@ def frame(x: F32, few: int, least: int) -> tuple[F32, int]:
     return full, before
 
 
-def pieces_of(outs: int) -> list[tuple[int, int]]:
-    """Ranges of whole units of outputs. A rest overlaps its neighbour, so some outputs are computed twice, alike."""
-    even = outs - outs % UNIT
-    pieces = [(begin, min(begin + OUTS, even)) for begin in range(0, even, OUTS)]
+def pieces_of(outs: int, size: int, unit: int = UNIT) -> list[tuple[int, int]]:
+    """Ranges of up to `size` outputs: multiples of `unit`, then of UNIT. The last overlaps its neighbour if it must,
+    so some outputs are computed twice, alike."""
+    main, even = outs - outs % unit, outs - outs % UNIT
+    pieces = [(begin, min(begin + size, main)) for begin in range(0, main, size)]
+    pieces += [(begin, begin + UNIT) for begin in range(main, even, UNIT)]
     if even != outs:
         pieces.append((max(0, outs - UNIT), outs))
     return pieces

@@ -12,6 +12,7 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
+from cuda_kernels.reference.framed import FRAME
 from cuda_kernels.reference.products import Plan, product
 
 COUNTS = (1, 2, 3, 4, 8, 12, 13, 16, 17, 24, 32, 33, 40, 64, 96, 104, 128, 200, 257, 344)
@@ -20,6 +21,7 @@ GROUPS = 192  # outputs: a whole number of groups of either kind
 LARGE = 1 << 23  # weights; beyond, whole products are tried and used with fewer rows
 SMALL = Plan("small products", "small")
 FRAMED = Plan("framed products", "framed")
+TOGETHER = replace(FRAMED, name="framed products, few rows in one", together=True)
 BEST_EFFORT = Plan("rows padded to 8, NOT invariant on this machine", "weights first", least=8)
 
 Product = Callable[[F32, F32, Plan], F32]
@@ -46,8 +48,13 @@ def find_plan(outs: int, width: int, multiply: Product = product) -> Plan | None
     for plan in candidates(most):
         cut = plan in (SMALL, FRAMED)
         if holds(x if cut else x[:most], some if cut else w, plan, multiply):
-            return plan
+            return TOGETHER if plan is FRAMED and few_agree(x, w, multiply) else plan
     return None
+
+
+def few_agree(x: F32, w: F32, multiply: Product = product) -> bool:
+    """True if few rows in one product have the bits of framed products: BLAS may cut the outputs badly."""
+    return all(multiply(x[:n], w, TOGETHER).tobytes() == multiply(x[:n], w, FRAMED).tobytes() for n in (1, 3, FRAME))
 
 
 def holds(x: F32, w: F32, plan: Plan, multiply: Product = product) -> bool:

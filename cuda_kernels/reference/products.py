@@ -42,6 +42,7 @@ class Plan:
            one BLAS product, as (w @ x.T).T or x @ w.T
     least  one BLAS product: T is padded with zero rows to a multiple of this
     most   one BLAS product: larger T are cut into slices of this many rows
+    together  framed: up to eight rows in one product over BLAS's own threads
     gemv   one row is multiplied as a vector: fastest, and not equal to the other forms
     """
 
@@ -50,6 +51,7 @@ class Plan:
     least: int = 1
     most: int = 512
     gemv: bool = False
+    together: bool = False
 
 
 def product(x: F32, w: F32, plan: Plan) -> F32:
@@ -61,7 +63,7 @@ def product(x: F32, w: F32, plan: Plan) -> F32:
     if plan.form == "small":
         return small_products(x, w)
     if plan.form == "framed":
-        return framed_products(x, w)
+        return framed_products(x, w, plan.together)
     y = np.empty((rows, w.shape[0]), np.float32)
     for start in range(0, rows, plan.most):
         part = slice(start, min(start + plan.most, rows))
