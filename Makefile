@@ -12,7 +12,7 @@ MODEL := smollm2
 NOT_YET :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz kernels lint peers docs docs-check notebooks-check mutate bench clean model not-yet
+.PHONY: help demo test fuzz kernels lint peers docs docs-check site-check notebooks-check mutate bench clean model not-yet
 
 help:
 	@echo "make demo    answer a handful of prompts with SmolLM2, in one batch"
@@ -73,7 +73,11 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_report.py --check README.md
 
-# The site, built and read; with Chromium also opened, every page at two widths, light and dark: some minutes.
+# The site, built and read; with Chromium also opened at two widths, light and dark: some minutes. Of the guards' pages,
+# which are made alike, every sixth; site-check opens them all.
+site-check: export TEACHKV_EVERY_PAGE := 1
+site-check: docs-check
+
 docs-check: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict --quiet
 	TEACHKV_SITE=site $(BIN)/python -m pytest tests/site
