@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "site"))
-from chromium import BINARY, Chromium
+from chromium import BINARY, Browser
 
 SHOWN = """
     (() => {
@@ -22,7 +22,7 @@ SHOWN = """
 @pytest.mark.skipif(BINARY is None, reason="no Chromium here")
 def test_no_error_on_the_console_and_no_request_to_another_host(toy: Any, tmp_path: Path) -> None:
     assert toy.mutate("--mutate-report=html:page.html").code == 0
-    browser = Chromium(tmp_path / "profile")
+    browser = Browser(tmp_path / "profile")
     try:
         tab = browser.tab()
         tab.open((toy.root / "page.html").as_uri())
