@@ -26,9 +26,8 @@ UNIT = 12  # outputs come in multiples of this
 OUTS = 16 * UNIT  # outputs that one thread takes at a time
 
 
-def framed_products(x: F32, w: F32, together: bool) -> F32:
-    """x [T, K], w [N, K] -> [T, N]. together: up to eight rows go in one product over BLAS's own threads, which is
-    quicker than to share it out."""
+def framed_products(x: F32, w: F32) -> F32:
+    """x [T, K], w [N, K] -> [T, N], a few outputs at a time, shared out to our own threads."""
     rows, outs = x.shape[0], w.shape[0]
     y, pieces = np.empty((rows, outs), np.float32), pieces_of(outs, OUTS)
     framed = [(slice(a, min(a + MOST, rows)), *frame(x[a : a + MOST])) for a in range(0, rows, MOST)]
@@ -39,15 +38,21 @@ def framed_products(x: F32, w: F32, together: bool) -> F32:
                 got = w[begin:end] @ full.T
                 y[part, begin:end] = got[:, skip : skip + part.stop - part.start].T
 
-    if together and rows <= FRAME:
-        pieces = pieces_of(outs, outs, 2 * UNIT * thread_count())
-        some(0, len(pieces))
-        return y
     with single().hold():
         if rows * w.size < WORTH_THREADS:
             some(0, len(pieces))
         else:
             spread(len(pieces), some)
+    return y
+
+
+def few_rows_at_once(x: F32, w: F32) -> F32:
+    """x [T, K] with T up to FRAME, w [N, K] -> [T, N] in one product over BLAS's own threads: sharing it out costs more
+    than the product. The outputs are a multiple of what every thread needs for whole units; the rest comes after."""
+    rows, outs = x.shape[0], w.shape[0]
+    y, full = np.empty((rows, outs), np.float32), frame(x)[0]
+    for begin, end in pieces_of(outs, outs, 2 * UNIT * thread_count()):
+        y[:, begin:end] = (w[begin:end] @ full.T)[:, :rows].T
     return y
 
 

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from cuda_kernels.common.types import F32
-from cuda_kernels.reference.framed import framed_products
+from cuda_kernels.reference.framed import FRAME, few_rows_at_once, framed_products
 from cuda_kernels.reference.threads import WORTH_THREADS, spread
 
 OUTS = 64  # outputs that one thread takes at a time
@@ -63,7 +63,7 @@ def product(x: F32, w: F32, plan: Plan) -> F32:
     if plan.form == "small":
         return small_products(x, w)
     if plan.form == "framed":
-        return framed_products(x, w, plan.together)
+        return few_rows_at_once(x, w) if plan.together and rows <= FRAME else framed_products(x, w)
     y = np.empty((rows, w.shape[0]), np.float32)
     for start in range(0, rows, plan.most):
         part = slice(start, min(start + plan.most, rows))
