@@ -82,7 +82,7 @@ def test_a_test_that_is_red_on_the_real_code_is_wrong(school: Any) -> None:
     school.student.write_text(GIVEN.replace("far(5) == 5", "clamp(-1) == -1"))
     done = school.pytest("--mutate", "--exercise")
     assert done.code == 1
-    assert "your test is red on the real code, which is right" in done.text
+    assert "your test is red on the real code; the code is right" in done.text
 
 
 def test_a_test_that_pins_the_spelling_is_refused(school: Any) -> None:

@@ -4,16 +4,19 @@
   const { draw, make, picture, ranges, wide } = window.tkv;
   const span = () => wide() - 124; // from the names of the arrays to the right edge
 
-  // [R, G, C, D] is one grid per (r, g), columns to the right; anything else is its last axis, line by line.
-  function gridsOf(array) {
-    const shape = array.shape;
+  // [R, G, C, D] is one grid per (r, g), columns to the right, and so is a copy of one row of it, [G, C, D], where no
+  // queries come in. Anything else is its last axis, line by line.
+  function gridsOf(array, arrays) {
+    const like = (cache) => cache.shape.length === 4 && cache.shape[1] === array.shape[0] && cache.shape[3] === array.shape[2];
+    const copied = array.shape.length === 3 && arrays.some(like) && arrays.every((other) => other.name !== "q");
+    const shape = copied ? [1, ...array.shape] : array.shape;
     const last = shape[shape.length - 1], all = shape.reduce((a, b) => a * b, 1);
     if (shape.length !== 4) {
       return [{ title: array.name, row: null, wide: last, high: all / last, first: 0, cell: (i) => [i % last, Math.floor(i / last)] }];
     }
     const [rows, groups, columns, dims] = shape;
     return Array.from({ length: rows * groups }, (_, n) => ({
-      title: `${array.name}[${Math.floor(n / groups)}${groups > 1 ? `, ${n % groups}` : ""}]`,
+      title: `${array.name}[${[...(copied ? [] : [Math.floor(n / groups)]), ...(groups > 1 || copied ? [n % groups] : [])]}]`,
       row: Math.floor(n / groups), wide: columns, high: dims, first: n * columns * dims,
       cell: (i) => [Math.floor(i / dims), i % dims],
     }));
@@ -62,10 +65,10 @@
     const said = [];
     launch.arrays.forEach((array, number) => {
       for (const write of [0, 1]) {
-        for (const grid of gridsOf(array)) {
+        for (const grid of gridsOf(array, launch.arrays)) {
           const touches = frame.touches.filter((t) => t[0] === number && Boolean(t[1]) === Boolean(write));
           const cells = [...marks(grid, touches, number).keys()].map((i) => grid.cell(i)[0]);
-          if (cells.length) said.push(`${write ? "writes" : "reads"} ${grid.title} at ${ranges(cells)}`);
+          if (cells.length) said.push(`${write ? "writes" : "reads"} ${grid.title} at ${grid.row === null ? "" : "column "}${ranges(cells)}`);
         }
       }
     });
@@ -80,7 +83,7 @@
     drawThreads(holder, frame, launch.block[0], new Set(past.map((f) => f.thread)));
     const grids = [];
     launch.arrays.forEach((array, number) => {
-      if (touched(number, mine)) for (const grid of gridsOf(array)) grids.push([grid, number]);
+      if (touched(number, mine)) for (const grid of gridsOf(array, launch.arrays)) grids.push([grid, number]);
     });
     const all = (list) => list.flatMap((f) => f.touches);
     const shown = grids.filter(([grid, number]) => marks(grid, all(mine), number).size);
