@@ -68,7 +68,8 @@ class Practice:
         )
         if baseline.red:
             self.attempt.code = 1
-            self._say("your test is red on the real code; the code is right, so the test must change:", *(f"  {line}" for line in baseline.red))
+            self._say("your test is red on the real code; the code is right, so the test must change:")
+            self._say(*(f"  {line}" for line in baseline.red))
             return False
         if not any(baseline.passed(item.nodeid) for item in self.items):
             self._say(f"no test of {name} ran to its end: all are skipped or expected to fail")
