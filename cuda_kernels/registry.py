@@ -9,12 +9,13 @@ Tellings are imported when asked for: reading this file loads neither Numba nor 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from cuda_kernels.common import signatures as sig
 from cuda_kernels.common.device import array_module
+from cuda_kernels.common.types import Array
 from cuda_kernels.errors import KernelUnavailable
 
 OPS = (
@@ -45,6 +46,7 @@ class Ops:
 
     tellings  op -> telling in use, for the path line
     notes     lines for `doctor` and `inspect`: classes of linear shapes, builds, fallbacks
+    joined    linear layers of one x in one go, where the backend can
     """
 
     embed: sig.Embed
@@ -65,6 +67,19 @@ class Ops:
     takes_bias: bool
     tellings: dict[str, str]
     notes: tuple[str, ...]
+    joined: sig.Joined | None = None
+
+    def linears(self, x: Array, weights: Sequence[Array], biases: Sequence[Array | None]) -> list[Array]:
+        """x [T, K] through several linear layers: weights [N, K], biases [N] or None -> [T, N] each."""
+        if self.joined is not None:
+            return self.joined.linears(x, weights, biases)
+        return [self.linear(x, w, bias) for w, bias in zip(weights, biases, strict=True)]
+
+    def gate_up(self, x: Array, gate: Array, up: Array, gate_bias: Array | None, up_bias: Array | None) -> Array:
+        """x [T, K], gate and up [F, K] -> silu(gate(x)) * up(x), [T, F]."""
+        if self.joined is not None:
+            return self.joined.gate_up(x, gate, up, gate_bias, up_bias)
+        return self.linear(x, up, up_bias, gate=self.linear(x, gate, gate_bias))
 
 
 def get(op: str, telling: str) -> Callable[..., Any]:
@@ -107,10 +122,11 @@ def _reference(invariance: Invariance, shapes: tuple[tuple[int, int], ...]) -> O
 
     from cuda_kernels.reference.backend import build
 
-    fast, notes = build(shapes, invariance)
-    callables = {op: fast.get(op) or get(op, "spec") for op in OPS}
+    fast, joined, notes = build(shapes, invariance)
+    callables: dict[str, Any] = {op: fast.get(op) or get(op, "spec") for op in OPS}
     tellings = {op: "reference" if op in fast else "spec" for op in OPS}
-    return Ops(**callables, xp=np, backend="reference", takes_bias=True, tellings=tellings, notes=notes)
+    named: dict[str, Any] = {"backend": "reference", "tellings": tellings, "notes": notes}
+    return Ops(**callables, **named, xp=np, takes_bias=True, joined=joined)
 
 
 def _device(backend: str) -> Ops:
@@ -119,5 +135,5 @@ def _device(backend: str) -> Ops:
     if backend == "auto":
         chosen = {op: "numba" if op in NUMBA_UNDER_AUTO else "raw" for op in OPS}
     xp, where = array_module(backend)
-    callables = {op: get(op, telling) for op, telling in chosen.items()}
+    callables: dict[str, Any] = {op: get(op, telling) for op, telling in chosen.items()}
     return Ops(**callables, xp=xp, backend=backend, takes_bias=False, tellings=chosen, notes=(where,))

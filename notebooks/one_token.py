@@ -41,7 +41,8 @@ class Recorder:
         self.ops, self.steps = self.room.model.ops, list[Step]()
         layers = [f"layer {i} {name}" for i in range(loaded.config.num_layers) for name in LAYER]
         self.names = ["embedding", *layers, "last norm", "logits"]
-        self.room.model.ops = replace(self.ops, **{op: self._watched(op) for op in OPS if not op.startswith("kv_")})
+        watched = {op: self._watched(op) for op in OPS if not op.startswith("kv_")}
+        self.room.model.ops = replace(self.ops, **watched, joined=None)  # every layer on its own
 
     def run(self, text: Sequence[int]) -> Any:
         """Logits [1, V] after the last token of one prompt."""

@@ -64,8 +64,7 @@ class FusedModel(Model):
             out: Array = launch.add(h, layer.down, layer.down_bias, x)
             return out
         h = ops.rms_norm(x, layer.post_norm, self.eps)
-        gate = ops.linear(h, layer.gate, layer.gate_bias)
-        h = ops.linear(h, layer.up, layer.up_bias, gate=gate)
+        h = ops.gate_up(h, layer.gate, layer.up, layer.gate_bias, layer.up_bias)
         return ops.linear(h, layer.down, layer.down_bias, residual=x)
 
     @property

@@ -51,8 +51,7 @@ class Model:
             mixed = self.attention(index, q, k, v, cos, sin, parts)
             x = ops.linear(mixed, layer.o, layer.o_bias, residual=x)
             h = ops.rms_norm(x, layer.post_norm, eps)
-            gate = ops.linear(h, layer.gate, layer.gate_bias)  # [T, F]
-            h = ops.linear(h, layer.up, layer.up_bias, gate=gate)
+            h = ops.gate_up(h, layer.gate, layer.up, layer.gate_bias, layer.up_bias)  # [T, F]
             x = ops.linear(h, layer.down, layer.down_bias, residual=x)
         # guard[last-token]: logits are taken where the caller says, each row's own last real token
         # mutant[last-token/last-rows]:
@@ -64,9 +63,8 @@ class Model:
     def project(self, h: Array, layer: LayerWeights) -> tuple[Array, Array, Array]:
         """h [T, K] -> q [T, H, D], k and v [T, G, D], before rotation."""
         ops, dim, eps = self.ops, self.config.head_dim, self.config.rms_eps
-        q = ops.linear(h, layer.q, layer.q_bias).reshape(len(h), -1, dim)
-        k = ops.linear(h, layer.k, layer.k_bias).reshape(len(h), -1, dim)
-        v = ops.linear(h, layer.v, layer.v_bias).reshape(len(h), -1, dim)
+        flat = ops.linears(h, (layer.q, layer.k, layer.v), (layer.q_bias, layer.k_bias, layer.v_bias))
+        q, k, v = (one.reshape(len(h), -1, dim) for one in flat)
         if layer.q_norm is not None:
             q = ops.qk_norm(q, layer.q_norm, eps)
         if layer.k_norm is not None:

@@ -6,6 +6,8 @@ rows, C columns, M moves. Geometry arrays are int32. Arrays are C-contiguous unl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cuda_kernels.common.types import F32, F64, Array, IntArray
@@ -40,6 +42,26 @@ class Linear(Protocol):
         gate: Array | None = None,
         residual: Array | None = None,
     ) -> Array: ...
+
+
+class Linears(Protocol):
+    """x [T, K], weights [N, K] each, biases [N] or None each -> [T, N] each"""
+
+    def __call__(self, x: Array, weights: Sequence[Array], biases: Sequence[Array | None]) -> list[Array]: ...
+
+
+class GateUp(Protocol):
+    """x [T, K], gate and up [F, K], biases [F] or None -> silu(gate(x)) * up(x), [T, F]"""
+
+    def __call__(self, x: Array, gate: Array, up: Array, gate_bias: Array | None, up_bias: Array | None) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Linear layers of the same x that a backend runs in one go, with the bits they have one by one."""
+
+    linears: Linears
+    gate_up: GateUp
 
 
 class RopeAndAppend(Protocol):

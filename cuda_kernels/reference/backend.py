@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from cuda_kernels.common.signatures import Joined
 from cuda_kernels.reference.attention import Attention
 from cuda_kernels.reference.linear import Products
 from cuda_kernels.reference.norms import rms_norm
@@ -12,8 +13,9 @@ from cuda_kernels.reference.norms import rms_norm
 
 def build(
     shapes: tuple[tuple[int, int], ...], invariance: bool | Literal["required"]
-) -> tuple[dict[str, Callable[..., Any]], tuple[str, ...]]:
-    """Fast tellings by op name, and notes for `doctor`. Raises NotInvariant if invariance is required and not there."""
+) -> tuple[dict[str, Callable[..., Any]], Joined, tuple[str, ...]]:
+    """Fast tellings by op name, linear layers at once, and notes for `doctor`. Raises NotInvariant if invariance is
+    required and not there."""
     products, attention = Products(shapes, invariance), Attention()
     fast: dict[str, Callable[..., Any]] = {
         "rms_norm": rms_norm,
@@ -22,4 +24,4 @@ def build(
         "attention_prefill": attention,
         "attention_decode_ragged": attention,
     }
-    return fast, products.notes()
+    return fast, Joined(products.linears, products.gate_up), products.notes()

@@ -14,11 +14,13 @@ Whether it is so on the machine at hand is tried by `invariance`, never assumed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.blas_threads import single
-from cuda_kernels.reference.threads import WORTH_THREADS, spread, thread_count
+from cuda_kernels.reference.threads import WORTH_THREADS, spread_each, thread_count
 
 FRAME = 8  # rows of zeros before and after; also the rows that one product takes without a frame
 MOST = 256  # rows of one product: beyond about 300, BLAS cuts it in two, and each part has ends
@@ -26,24 +28,26 @@ UNIT = 12  # outputs come in multiples of this
 OUTS = 16 * UNIT  # outputs that one thread takes at a time
 
 
-def framed_products(x: F32, w: F32) -> F32:
-    """x [T, K], w [N, K] -> [T, N], a few outputs at a time, shared out to our own threads."""
-    rows, outs = x.shape[0], w.shape[0]
-    y, pieces = np.empty((rows, outs), np.float32), pieces_of(outs, OUTS)
+def framed_products(x: F32, ws: Sequence[F32]) -> list[F32]:
+    """x [T, K], each w [N, K] -> [T, N], a few outputs at a time, shared out to our own threads."""
+    rows = x.shape[0]
+    ys, pieces = [np.empty((rows, w.shape[0]), np.float32) for w in ws], [pieces_of(w.shape[0], OUTS) for w in ws]
     framed = [(slice(a, min(a + MOST, rows)), *frame(x[a : a + MOST])) for a in range(0, rows, MOST)]
 
-    def some(first: int, last: int) -> None:
-        for begin, end in pieces[first:last]:
+    def some(which: int, first: int, last: int) -> None:
+        w, y = ws[which], ys[which]
+        for begin, end, own in pieces[which][first:last]:
             for part, full, skip in framed:
-                got = w[begin:end] @ full.T
-                y[part, begin:end] = got[:, skip : skip + part.stop - part.start].T
+                got = np.matmul(w[begin:end], full.T)[own - begin :]
+                y[part, own:end] = got[:, skip : skip + part.stop - part.start].T
 
     with single().hold():
-        if rows * w.size < WORTH_THREADS:
-            some(0, len(pieces))
+        if rows * sum(w.size for w in ws) < WORTH_THREADS:
+            for which, some_pieces in enumerate(pieces):
+                some(which, 0, len(some_pieces))
         else:
-            spread(len(pieces), some)
-    return y
+            spread_each([len(some_pieces) for some_pieces in pieces], some)
+    return ys
 
 
 def few_rows_at_once(x: F32, w: F32) -> F32:
@@ -51,8 +55,8 @@ def few_rows_at_once(x: F32, w: F32) -> F32:
     than the product. The outputs are a multiple of what every thread needs for whole units; the rest comes after."""
     rows, outs = x.shape[0], w.shape[0]
     y, full = np.empty((rows, outs), np.float32), frame(x)[0]
-    for begin, end in pieces_of(outs, outs, 2 * UNIT * thread_count()):
-        y[:, begin:end] = (w[begin:end] @ full.T)[:, :rows].T
+    for begin, end, own in pieces_of(outs, outs, 2 * UNIT * thread_count()):
+        y[:, own:end] = np.matmul(w[begin:end], full.T)[own - begin :, :rows].T
     return y
 
 
@@ -78,12 +82,16 @@ def frame(x: F32) -> tuple[F32, int]:
     return full, before
 
 
-def pieces_of(outs: int, size: int, unit: int = UNIT) -> list[tuple[int, int]]:
-    """Ranges of up to `size` outputs: multiples of `unit`, then of UNIT. The last overlaps its neighbour if it must,
-    so some outputs are computed twice, alike."""
+def pieces_of(outs: int, size: int, unit: int = UNIT) -> list[tuple[int, int, int]]:
+    """(begin, end, own): outputs to compute, multiples of `unit`, then of UNIT, and the first of them to write."""
     main, even = outs - outs % unit, outs - outs % UNIT
-    pieces = [(begin, min(begin + size, main)) for begin in range(0, main, size)]
-    pieces += [(begin, begin + UNIT) for begin in range(main, even, UNIT)]
+    pieces = [(begin, min(begin + size, main), begin) for begin in range(0, main, size)]
+    pieces += [(begin, begin + UNIT, begin) for begin in range(main, even, UNIT)]
     if even != outs:
-        pieces.append((max(0, outs - UNIT), outs))
+        # guard[one-writer]: the last piece is filled up with its neighbour's outputs, which another thread may write
+        # at the same time; alike is not sure, so each output has one piece that writes it
+        # mutant[one-writer/both]:
+        #   - pieces.append((max(0, outs - UNIT), outs, even))
+        #   + pieces.append((max(0, outs - UNIT), outs, max(0, outs - UNIT)))
+        pieces.append((max(0, outs - UNIT), outs, even))
     return pieces

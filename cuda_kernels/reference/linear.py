@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 from cuda_kernels.common.types import F32, Array
 from cuda_kernels.linear.spec import epilogue
 from cuda_kernels.reference.invariance import BEST_EFFORT, find_plan, plain, require
-from cuda_kernels.reference.products import Plan, product
+from cuda_kernels.reference.products import Plan, product, products
 from cuda_kernels.reference.threads import by_rows
 
 
@@ -61,6 +61,31 @@ class Products:
     def lm_head(self, x: Array, w: Array) -> F32:
         """x [T, K], w [V, K] -> float32 [T, V]."""
         return product(np.asarray(x, np.float32), np.asarray(w, np.float32), self.plan(*w.shape))
+
+    def linears(self, x: Array, weights: Sequence[Array], biases: Sequence[Array | None]) -> list[Array]:
+        """x [T, K] through several linear layers [N, K] at once -> [T, N] each, with the bits of `linear`."""
+        ys = self._products(x, weights)
+        for y, bias in zip(ys, biases, strict=True):
+            if bias is not None:
+                finish(y, bias, None, None)
+        return [y.astype(x.dtype, copy=False) for y in ys]
+
+    def gate_up(self, x: Array, gate: Array, up: Array, gate_bias: Array | None, up_bias: Array | None) -> Array:
+        """x [T, K], gate and up [F, K] -> silu(gate(x)) * up(x), [T, F], with the bits of `linear` twice."""
+        g, y = self._products(x, (gate, up))
+        if gate_bias is not None:
+            g += gate_bias
+        g = g.astype(x.dtype, copy=False)
+        by_rows(len(y), lambda a, b: finish(y[a:b], up_bias, g[a:b], None))
+        return y.astype(x.dtype, copy=False)
+
+    def _products(self, x: Array, weights: Sequence[Array]) -> list[F32]:
+        """In one go if all have one plan, else one by one."""
+        wide, ws = np.asarray(x, np.float32), [np.asarray(w, np.float32) for w in weights]
+        plans = [self.plan(*w.shape) for w in ws]
+        if plans.count(plans[0]) == len(plans):
+            return products(wide, ws, plans[0])
+        return [product(wide, w, plan) for w, plan in zip(ws, plans, strict=True)]
 
     def notes(self) -> tuple[str, ...]:
         """One line per class of shapes, and a warning where equal bits cannot be had."""

@@ -17,6 +17,7 @@ come in six shapes only (2, 4, .. 64 rows), so that `invariance` can try each of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +25,7 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.framed import FRAME, few_rows_at_once, framed_products
-from cuda_kernels.reference.threads import WORTH_THREADS, spread
+from cuda_kernels.reference.threads import WORTH_LEAD, WORTH_THREADS, spread_each
 
 OUTS = 64  # outputs that one thread takes at a time
 MOST_RESULTS = 1024  # of a small product: OpenBLAS calls a product small up to about here
@@ -56,14 +57,25 @@ class Plan:
 
 def product(x: F32, w: F32, plan: Plan) -> F32:
     """x [T, K], w [N, K] -> a new [T, N]."""
+    return products(x, [w], plan)[0]
+
+
+def products(x: F32, ws: Sequence[F32], plan: Plan) -> list[F32]:
+    """x [T, K] with several weights [N, K] of one plan -> a new [T, N] each. Together they are spread in one go."""
     rows = x.shape[0]
     if plan.gemv and rows == 1:
-        alone: F32 = w @ x[0]
-        return alone[None]
+        return [(w @ x[0])[None] for w in ws]
     if plan.form == "small":
-        return small_products(x, w)
+        return small_products(x, ws)
     if plan.form == "framed":
-        return few_rows_at_once(x, w) if plan.together and rows <= FRAME else framed_products(x, w)
+        together = plan.together and rows <= FRAME
+        return [few_rows_at_once(x, w) for w in ws] if together else framed_products(x, ws)
+    return [whole_products(x, w, plan) for w in ws]
+
+
+def whole_products(x: F32, w: F32, plan: Plan) -> F32:
+    """x [T, K], w [N, K] -> [T, N] in BLAS products of up to `plan.most` rows."""
+    rows = x.shape[0]
     y = np.empty((rows, w.shape[0]), np.float32)
     for start in range(0, rows, plan.most):
         part = slice(start, min(start + plan.most, rows))
@@ -83,31 +95,43 @@ def pad_rows(x: F32, count: int) -> F32:
     return full
 
 
-def small_products(x: F32, w: F32) -> F32:
-    """x [T, K], w [N, K] -> [T, N] in products of 2, 4, .. or 64 rows."""
-    rows, outs = x.shape[0], w.shape[0]
-    tiles = cover(rows, most_rows(x.shape[1]))
+def small_products(x: F32, ws: Sequence[F32]) -> list[F32]:
+    """x [T, K], each w [N, K] -> [T, N] in products of 2, 4, .. or 64 rows."""
+    rows, width = x.shape
+    tiles = cover(rows, most_rows(width))
     total = sum(tile * count for tile, count in tiles)
-    x, y = pad_rows(x, total), np.empty((total, outs), np.float32)
-    # One tile: one pass over all weights. Several: a group of weights at a time, while it lies in the core's cache.
-    step = outs if sum(count for _, count in tiles) == 1 else OUTS
+    x, ys = pad_rows(x, total), [np.empty((total, w.shape[0]), np.float32) for w in ws]
 
-    def some(start: int, stop: int) -> None:
-        stop = min(stop * OUTS, outs)
-        for first in range(start * OUTS, stop, step):
-            last, row = min(first + step, stop), 0
-            begin = max(0, min(first, last - OUTS))  # a narrow last group overlaps its neighbour: same bits, twice
-            for tile, count in tiles:
-                part = slice(row, row + tile * count)
-                _tiles(x[part], w[begin:last], y[part, begin:last], tile)
-                row = part.stop
+    def some(which: int, start: int, stop: int) -> None:
+        _groups(x, ws[which], ys[which], tiles, range(start * OUTS, min(stop * OUTS, ws[which].shape[0])))
 
-    groups = -(-outs // OUTS)
-    if w.size * total < WORTH_THREADS:
-        some(0, groups)
+    groups = [-(-w.shape[0] // OUTS) for w in ws]
+    if sum(w.size for w in ws) * total < WORTH_THREADS:
+        for which, count in enumerate(groups):
+            some(which, 0, count)
     else:
-        spread(groups, some)
-    return y[:rows]
+        spread_each(groups, some, lead=1 if OUTS * width * total < WORTH_LEAD else 0)
+    return [y[:rows] for y in ys]
+
+
+def _groups(x: F32, w: F32, y: F32, tiles: list[tuple[int, int]], outs: range) -> None:
+    """The outputs `outs` of one weight: x [T, K], w [N, K] -> y [T, N], T as `tiles` cover it."""
+    # One tile: one pass over all weights. Several: a group of weights at a time, while it lies in the core's cache.
+    step = len(outs) if sum(count for _, count in tiles) == 1 else OUTS
+    for first in outs[::step]:
+        last, row = min(first + step, outs.stop), 0
+        begin = max(0, min(first, last - OUTS))  # a narrow last group is filled up with its neighbour's outputs
+        # guard[own-outputs]: they are not written a second time, for their own thread may be at it
+        # mutant[own-outputs/neighbours-too]:
+        #   - into = y[:, begin:last] if begin == first else np.empty((y.shape[0], last - begin), np.float32)
+        #   + into = y[:, begin:last]
+        into = y[:, begin:last] if begin == first else np.empty((y.shape[0], last - begin), np.float32)
+        for tile, count in tiles:
+            part = slice(row, row + tile * count)
+            _tiles(x[part], w[begin:last], into[part], tile)
+            row = part.stop
+        if begin < first:
+            y[:, first:last] = into[:, first - begin :]
 
 
 def cover(rows: int, most: int) -> list[tuple[int, int]]:

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 Job = Callable[[], None]
 MOST_THREADS = 16
 ROWS = 64
-WORTH_THREADS = 1 << 19  # multiplications; below, waking a thread costs more than it saves
+WORTH_THREADS = 1 << 20  # multiplications; below, waking a thread costs more than it saves
+WORTH_LEAD = 1 << 20  # multiplications of a piece: about what the caller does while the others wake, 20 to 50 us
 
 
 class _Worker:
@@ -75,7 +76,7 @@ class Team:
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Run at most `size` jobs at once and return when all are done. Raises what a job raised."""
-        if len(jobs) == 1 or not self._busy.acquire(blocking=False):
+        if len(jobs) <= 1 or not self._busy.acquire(blocking=False):
             for job in jobs:
                 job()
             return
@@ -124,12 +125,29 @@ def team() -> Team:
     return Team(thread_count())
 
 
-def spread(count: int, job: Callable[[int, int], None]) -> None:
-    """Cut range(count) into one piece per thread and run job(start, stop) on each."""
+def spread(count: int, job: Callable[[int, int], None], lead: int = 0) -> None:
+    """Cut range(count) into one piece per thread and run job(start, stop) on each.
+
+    lead: how much more the caller takes than the others, for it begins at once and they must wake first.
+    """
     crew = team()
-    cuts = [count * i // crew.size for i in range(crew.size + 1)]
+    mine = min(count, -(-(count + lead * (crew.size - 1)) // crew.size))
+    cuts = [0, *(mine + (count - mine) * i // max(crew.size - 1, 1) for i in range(crew.size))]
     pieces = [(a, b) for a, b in pairwise(cuts) if b > a]
     crew.run([lambda a=a, b=b: job(a, b) for a, b in pieces])  # type: ignore[misc]
+
+
+def spread_each(counts: Sequence[int], job: Callable[[int, int, int], None], lead: int = 0) -> None:
+    """Several ranges in one go: run job(which, start, stop) on pieces of range(counts[which])."""
+    cuts = [0, *accumulate(counts)]
+
+    def some(start: int, stop: int) -> None:
+        for which, (first, last) in enumerate(pairwise(cuts)):
+            begin, end = max(start, first), min(stop, last)
+            if begin < end:
+                job(which, begin - first, end - first)
+
+    spread(cuts[-1], some, lead)
 
 
 def by_rows(rows: int, job: Callable[[int, int], None]) -> None:

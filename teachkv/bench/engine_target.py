@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cuda_kernels.common.signatures import Joined
 from cuda_kernels.registry import OPS, Ops
 from teachkv.assembly import Assembly, assemble
 from teachkv.bench.samples import Facts, Step
@@ -121,6 +122,8 @@ class CallCount:
 
     def around(self, ops: Ops) -> Ops:
         counted: dict[str, Any] = {name: self.counting(getattr(ops, name)) for name in OPS}
+        if ops.joined is not None:
+            counted["joined"] = Joined(self.counting(ops.joined.linears), self.counting(ops.joined.gate_up))
         return dataclasses.replace(ops, **counted)
 
     def counting(self, op: Callable[..., Any]) -> Callable[..., Any]:
