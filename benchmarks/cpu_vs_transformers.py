@@ -56,9 +56,12 @@ def theirs() -> Generate:
 
     @torch.no_grad()
     def generate(prompts: list[list[int]], new: int) -> None:
-        ids = torch.tensor(prompts)
+        # Unequal prompts are padded on the left, behind a mask: its own way.
+        longest = max(map(len, prompts))
+        ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         settings = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "pad_token_id": 0}
-        out = model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
+        out = model.generate(ids, attention_mask=mask, **settings)
         assert out.shape[1] == ids.shape[1] + new
 
     return generate

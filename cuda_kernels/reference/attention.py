@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuda_kernels.common.attention_spec import BLOCK, attention
+from cuda_kernels.common.attention_spec import attention
 from cuda_kernels.common.types import F32, Array, IntArray
 from cuda_kernels.reference.attention_forms import Forms, stable_forms
-from cuda_kernels.reference.attention_single import Batch, attend_batch, batches_of
+from cuda_kernels.reference.attention_single import Portion, attend_portion, portions_of
 from cuda_kernels.reference.attention_tiles import Chunk, attend_tile, tokens_at_once
 from cuda_kernels.reference.blas_threads import single
 from cuda_kernels.reference.spans import Queries, queries_of
@@ -24,7 +24,7 @@ class Attention:
     """The callable behind both ops. Keeps the layout of the last few geometries: 30 layers ask for the same one."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[object, ...], tuple[list[Batch], list[Chunk]]] = {}
+        self._plans: dict[tuple[object, ...], tuple[list[Portion], list[Chunk]]] = {}
 
     def __call__(
         self,
@@ -45,7 +45,7 @@ class Attention:
         heads, groups, dim = q.shape[1], k_cache.shape[1], q.shape[2]
         forms = stable_forms(heads // groups, dim)
         lanes = forms.lanes
-        batches, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, groups * lanes, forms.step)
+        portions, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, (groups, lanes, forms.step))
         out = np.zeros(q.shape, np.float32)
         # guard[head-order]: query head h reads KV head h // (H / G), so the KV head is the outer axis
         # mutant[head-order/inner]:
@@ -53,13 +53,17 @@ class Attention:
         #   + scaled = np.asarray(q, np.float32).reshape(-1, heads // groups, groups, dim).swapaxes(1, 2) * scale
         scaled = np.asarray(q, np.float32).reshape(-1, groups, heads // groups, dim) * np.float32(scale)
         grouped = out.reshape(scaled.shape)
-        for batch in batches:
-            some = scaled[batch.queries.token]
-            if lanes > some.shape[2]:
-                some = np.concatenate([some, np.zeros((len(some), groups, lanes - some.shape[2], dim), np.float32)], 2)
-            grouped[batch.queries.token] = attend_batch(some, k_cache, v_cache, batch, forms.multiply)[
-                :, :, : scaled.shape[2]
-            ]
+
+        def single_queries(begin: int, stop: int) -> None:
+            for portion in portions[begin:stop]:
+                some = scaled[portion.queries.token]
+                if lanes > some.shape[2]:
+                    zeros = np.zeros((len(some), groups, lanes - some.shape[2], dim), np.float32)
+                    some = np.concatenate([some, zeros], axis=2)
+                mixed = attend_portion(some, k_cache, v_cache, portion, forms.multiply)
+                grouped[portion.queries.token] = mixed[:, :, : scaled.shape[2]]
+
+        spread(len(portions), single_queries)
         for chunk in chunks:
             attend_chunk(scaled, k_cache, v_cache, chunk, forms, grouped)
         return out.astype(q.dtype, copy=False)
@@ -71,17 +75,16 @@ class Attention:
         end: IntArray,
         lead_pad: IntArray | None,
         window: int | None,
-        lanes: int,
-        step: int,
-    ) -> tuple[list[Batch], list[Chunk]]:
+        cut: tuple[int, int, int],  # KV heads, lanes, tokens of a tile
+    ) -> tuple[list[Portion], list[Chunk]]:
         """Layout for one geometry, found by content: arrays may be reused by their owner for the next step."""
         pads = b"" if lead_pad is None else lead_pad.tobytes()
-        key = (cu_seqlens.tobytes(), row.tobytes(), end.tobytes(), pads, lead_pad is None, window, lanes, step)
+        key = (cu_seqlens.tobytes(), row.tobytes(), end.tobytes(), pads, lead_pad is None, window, cut)
         if key not in self._plans:
             if len(self._plans) >= 4:
                 self._plans.clear()
-            single, chunks = split(queries_of(cu_seqlens, row, end, lead_pad, window), cu_seqlens, step)
-            self._plans[key] = (batches_of(single, lanes * 4 * BLOCK), chunks)
+            single, chunks = split(queries_of(cu_seqlens, row, end, lead_pad, window), cu_seqlens, cut[2])
+            self._plans[key] = (portions_of(single, *cut[:2]), chunks)
         return self._plans[key]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
 from cuda_kernels.reference.attention_forms import Forms
-from cuda_kernels.reference.softmax import PER_SEGMENT, fold_and_merge, laid_out, weigh
+from cuda_kernels.reference.softmax import PER_SEGMENT, fold, joins_of, merge, weigh
 from cuda_kernels.reference.spans import Index, Queries
 
 MOST_SCORES = 1 << 22
@@ -57,7 +57,8 @@ def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start
     skip = (int(first[0]) - start) // (BLOCK * PER_SEGMENT) * PER_SEGMENT
     begin, stop = start + skip * BLOCK, (int(last[-1]) - start) // BLOCK + 1
     used = stop - skip
-    segments, per = laid_out(-(-used // PER_SEGMENT), used)
+    segments = -(-used // PER_SEGMENT)
+    per = used if segments == 1 else PER_SEGMENT
     full = np.zeros((tiles * step, groups, g, dim), np.float32)
     full[:count] = q
     turned = full.reshape(tiles, step, groups, g, dim).transpose(2, 0, 1, 3, 4).reshape(groups, tiles, 1, step * g, dim)
@@ -65,11 +66,12 @@ def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start
     scores[:, :, used:] = -np.inf
     forms.multiply(turned, keys[:, None, skip:stop], scores[:, :, :used])
     hide(scores[:, :, :used], first, last, begin, step)
-    shaped = scores.reshape(groups, tiles, segments, per, step * g, BLOCK)
+    shaped = scores.reshape(groups, tiles * segments, per, step * g, BLOCK)
     maxima, sums = weigh(shaped)
     mixed = np.zeros((*scores.shape[:-1], dim), np.float32)
     forms.multiply(scores[:, :, :used], values[:, None, skip:stop].swapaxes(-1, -2), mixed[:, :, :used])
-    out = fold_and_merge(maxima, sums, mixed.reshape(*shaped.shape[:-1], dim))
+    m, total, acc = fold(maxima, sums, mixed.reshape(*shaped.shape[:-1], dim))
+    out = merge(m, total, acc, joins_of(np.full(tiles, segments)))
     return out.reshape(groups, tiles * step, g, dim).swapaxes(0, 1)[:count]
 
 

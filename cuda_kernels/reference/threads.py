@@ -125,6 +125,11 @@ def team() -> Team:
     return Team(thread_count())
 
 
+def pieces_at_once() -> int:
+    """Into how many pieces `spread` cuts."""
+    return team().size
+
+
 def spread(count: int, job: Callable[[int, int], None], lead: int = 0) -> None:
     """Cut range(count) into one piece per thread and run job(start, stop) on each.
 

@@ -10,7 +10,10 @@ from dense import cu, ints
 
 from cuda_kernels.reference.attention import Attention
 from cuda_kernels.reference.attention_forms import Forms, small, stable_forms
+from cuda_kernels.reference.attention_single import portions_of
+from cuda_kernels.reference.spans import queries_of
 from cuda_kernels.registry import get
+from tests.kernels.host_threads import three_threads
 
 SPEC = get("attention_prefill", "spec")
 FORMS: dict[str, Callable[..., Any]] = {"spec": SPEC, "fast": Attention()}
@@ -195,7 +198,7 @@ def test_long_rows_are_computed_in_bounded_portions() -> None:
 
 
 def test_many_decoders_are_computed_in_bounded_portions() -> None:
-    """64 rows of very different length go in portions of equal width; each has the bits it has alone."""
+    """64 rows of very different length go in portions of equal work; each has the bits it has alone."""
     random = np.random.default_rng(0)
     ends = random.integers(1, 3000, 64).tolist()
     q, k, v = arrays(4, 64, 8, 1, 8, 64, 3000)
@@ -248,3 +251,30 @@ def test_rows_of_equal_layout_are_joined_without_a_trace(rows: list[int], window
     np.testing.assert_allclose(
         got, SPEC(q, k, v, cu([1] * 6), ints(rows), ints(ends), ints(pads), window, 0.4), atol=2e-6
     )
+
+
+@pytest.mark.kills("equal-neighbours/any-width")
+@pytest.mark.parametrize("ends", [[256, 257, 256, 257], [256, 256, 300, 300, 512, 513], [40, 64, 65, 63]])
+def test_neighbours_that_see_as_many_whole_blocks_need_not_have_as_many_segments(ends: list[int]) -> None:
+    """Rows from column 0 that end at or just behind a segment: alike in whole blocks, not in what follows."""
+    rows = len(ends)
+    q, k, v = arrays(7, rows, 4, 2, 8, rows, 640)
+    got = FORMS["fast"](q, k, v, cu([1] * rows), ints(range(rows)), ints(ends), None, None, 0.4)
+    for b in range(rows):
+        one = FORMS["fast"](q[b : b + 1], k, v, cu([1]), ints([b]), ints([ends[b]]), None, None, 0.4)
+        assert one.tobytes() == got[b : b + 1].tobytes(), b
+    want = SPEC(q, k, v, cu([1] * rows), ints(range(rows)), ints(ends), None, None, 0.4)
+    np.testing.assert_allclose(got, want, atol=2e-6)
+
+
+def test_portions_hold_every_query_once_and_share_the_work() -> None:
+    ends = np.linspace(10, 4000, 40).round().astype(np.int32)
+    queries = queries_of(cu([1] * 40), ints(range(40)), ints(ends), None, None)
+    with three_threads():
+        portions = portions_of(queries, groups=3, lanes=4)
+        alone = portions_of(queries.pick(np.arange(1)), groups=3, lanes=4)
+    assert [int(t) for portion in portions for t in portion.queries.token] == list(range(40))
+    assert len(alone) == 1
+    assert len(portions) >= 3
+    work = [portion.blocks for portion in portions]
+    assert max(work) - min(work) <= 2 * 64
