@@ -1,13 +1,19 @@
 """Calls into the `tokenizers` package, with its faults turned into ours: plain Exceptions and Rust panics."""
 
+import json
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from teachkv.errors import TokenizerError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+# A prefix that is not null, or a letter in disguise, which could spell that key.
+HAS_PREFIX = re.compile(r'continuing_subword_prefix"\s*:\s*"|\\u00[4-7]')
 
 
 @contextmanager
@@ -29,7 +35,10 @@ def open_tokenizer(raw: bytes | str, where: str) -> "tuple[Tokenizer, int]":
     from tokenizers import Tokenizer
 
     with faults_named(where, "tokenizer.json cannot be read"):
-        inner = Tokenizer.from_str(raw if isinstance(raw, str) else raw.decode("utf-8"))
+        text = raw if isinstance(raw, str) else raw.decode("utf-8")
+    check_merges(text, where)
+    with faults_named(where, "tokenizer.json cannot be read"):
+        inner = Tokenizer.from_str(text)
     inner.no_padding()
     inner.no_truncation()
     # guard[tokenizer-tried]: a file can be read and yet fail on the first text; that belongs to loading
@@ -43,6 +52,34 @@ def open_tokenizer(raw: bytes | str, where: str) -> "tuple[Tokenizer, int]":
             f"{where}: tokenizer.json adds token {max(tried)} to every text, but has only {size} tokens"
         )
     return inner, size
+
+
+def check_merges(text: str, where: str) -> None:
+    """Where pieces that continue a word carry a prefix, the second part of each merge must have it. The package cuts
+    off as many bytes without looking, which may be half a character, and then ends the process.
+    """
+
+    def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        prefix, merges = found.get("continuing_subword_prefix"), found.get("merges")
+        if not isinstance(prefix, str) or not isinstance(merges, list):
+            return found
+        for merge in merges:
+            parts = merge.split(" ") if isinstance(merge, str) else merge
+            # guard[merge-continues]: a fault that nobody can catch must be found before the package is called
+            # mutant[merge-continues/removed]:
+            #   - if isinstance(parts, list) and len(parts) == 2 and not str(parts[1]).startswith(prefix):
+            #   + if False:
+            if isinstance(parts, list) and len(parts) == 2 and not str(parts[1]).startswith(prefix):
+                raise TokenizerError(
+                    f"{where}: tokenizer.json: merge {str(merge)[:60]!r} does not continue a word, which would begin "
+                    f"with {prefix[:20]!r}; copy the file again from the model's repository"
+                )
+        return found
+
+    if HAS_PREFIX.search(text):
+        with suppress(ValueError, RecursionError):  # what is no JSON the package tells of
+            json.loads(text, object_pairs_hook=check)
 
 
 def vocab_size_of(inner: "Tokenizer") -> int:

@@ -69,7 +69,6 @@ STOPS = [["cd"], ["bcx"], ["d\nLONG"], ["cd", "bcx", "d\nLONG"], ["abab", "b"], 
 
 @pytest.mark.parametrize("stops", STOPS)
 @pytest.mark.parametrize("ending", ["stop", "length", "abort"])
-@pytest.mark.kills("flush-held/forgotten", "flush-held/only-at-eos", "hold-back/leaks-half")
 @pytest.mark.case("ggml-org/llama.cpp#10914")
 def test_all_cuts_of_a_text_give_one_answer(stops, ending):
     for text in ("ababcabcabdz", "abcdbcbcabca", "xxabcabdd\nLO"):
@@ -94,7 +93,7 @@ def test_any_text_any_stops(text, stops, data):
     assert (stream.text, stream.stopped) == expected(text, stops)
 
 
-@pytest.mark.kills("hold-back/holds-all", "hold-back/leaks-half")
+@pytest.mark.kills("flush-held/forgotten", "flush-held/only-at-eos", "hold-back/holds-all", "hold-back/leaks-half")
 def test_exactly_the_longest_possible_beginning_is_held():
     stream = TextStream(Pieces(["ab", "ab", "c", "x", "a"]), ["ababd", "bz"])
     assert [stream.push(i) for i in range(5)] == ["", "", "ababc", "x", ""]
