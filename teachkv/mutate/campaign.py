@@ -133,6 +133,10 @@ class Campaign:
         start = FLOOR + (self._cold_start if cold or self.spawns_because else 0.0)
         return float(self.option.mutate_timeout_factor) * (start + self.baseline.seconds(nodeids))
 
+    def shortness(self, task: Task) -> float:
+        """Sorts the longest first, so that no long one begins when the others are about to end."""
+        return -self.baseline.seconds(task.nodeids) - (self._cold_start if task.cold or self.spawns_because else 0.0)
+
     def _noop(self) -> None:
         """Second baseline pass: each claimed killer alone, its functions swapped for the same code; then the rest."""
         tasks = list(self._noop_tasks())
@@ -142,7 +146,7 @@ class Campaign:
             if nodeid not in claimed:
                 rest.setdefault(nodeid.partition("::")[0], []).append(nodeid)
         tasks += [Task("baseline", nodeids, 600.0) for nodeids in rest.values()]
-        for result in self.pool.run(tasks):
+        for result in self.pool.run(sorted(tasks, key=self.shortness)):
             if result.task.plan is None:
                 self._quarantine(compare(self.baseline, result))
             else:

@@ -51,6 +51,7 @@ class Decider:
     def verdicts(self) -> Iterator[MutantResult]:
         for mutant in self._campaign.mutants:
             yield from self._begin(mutant)
+        self._queue.sort(key=self._campaign.shortness)
         yield from self._drain()
         yield from self._slow_ones()
         # More tests for what no claimed killer killed: after all else, because their baseline may take long.

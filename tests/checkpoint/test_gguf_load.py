@@ -37,7 +37,6 @@ def both(tmp_path: Path, family: str, dtype: str, **changes: Any) -> tuple[Any, 
     return load_model(tmp_path / "m.gguf"), load_model(tmp_path / "hf")
 
 
-@pytest.mark.kills("gguf-permuted/removed", "gguf-permuted/always", "gguf-kv-heads/query-count")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", QUANTISED)
 @pytest.mark.case("ggml-org/llama.cpp#3364")
@@ -64,10 +63,12 @@ def test_tying_and_biases_of_the_llama_family_come_from_the_tensors(
     )
 
 
+@pytest.mark.kills("gguf-permuted/removed", "gguf-permuted/always", "gguf-kv-heads/query-count")
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 1), (6, 2)])
 @pytest.mark.case("ggml-org/llama.cpp#3364")
-def test_row_order_with_grouped_heads(tmp_path: Path, heads: tuple[int, int]) -> None:
-    loaded, wanted = both(tmp_path, "llama", "Q4_0", num_attention_heads=heads[0], num_key_value_heads=heads[1])
+def test_row_order_with_grouped_heads(tmp_path: Path, heads: tuple[int, int], family: str) -> None:
+    loaded, wanted = both(tmp_path, family, "Q4_0", num_attention_heads=heads[0], num_key_value_heads=heads[1])
     assert_equal(loaded.weights, wanted.weights)
 
 

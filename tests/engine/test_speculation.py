@@ -46,6 +46,15 @@ def test_right_guesses_save_steps(kind: dict[str, Any], limit: int) -> None:
     assert len(model.passes) <= 1 + -(-(limit - 1) // 5)
 
 
+@pytest.mark.kills("draft-accepted/always")
+def test_a_wrong_guess_leaves_no_token(kind: dict[str, Any]) -> None:
+    """What followed "ab" last time was "a"; the model goes on with "c"."""
+    llm, _ = alphabet(lambda t: CYCLE[t], speculative_tokens=4, **kind)
+    got = llm.generate("abaca", SamplingParams(temperature=0, max_tokens=9))[0].outputs[0]
+    assert got.text == "bcabcabca"
+    assert llm.stats()["engaged"]["speculate"] > 0
+
+
 @pytest.mark.kills("draft-accepted/past-the-end")
 def test_an_end_inside_a_guess_ends_there(kind: dict[str, Any]) -> None:
     llm, _ = alphabet(lambda t: CYCLE[t], speculative_tokens=4, **kind)
@@ -56,7 +65,6 @@ def test_an_end_inside_a_guess_ends_there(kind: dict[str, Any]) -> None:
     assert llm._alive().engine.roster.resident == set()
 
 
-@pytest.mark.kills("draft-accepted/always")
 @pytest.mark.parametrize("drafts", [1, 3, 7])
 def test_the_same_with_and_without_to_the_last_bit(kind: dict[str, Any], drafts: int, solo: list[Any]) -> None:
     with LLM("tiny", speculative_tokens=drafts, trace=True, **kind) as llm:

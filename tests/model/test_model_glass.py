@@ -42,7 +42,7 @@ def ways(model: Model, ids: list[int]) -> dict[str, np.ndarray]:
 @pytest.mark.case("huggingface/transformers#39408")
 @pytest.mark.kills("window-keys/one-too-wide", "window-keys/one-too-narrow", "window/one-too-wide")
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 5, 6, None])
-@pytest.mark.parametrize("length", range(1, 13))
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7, 8, 12])
 def test_exactly_w_keys_in_every_way(window: int | None, length: int) -> None:
     model = build([window])
     for way, logits in ways(model, prompt(length)).items():

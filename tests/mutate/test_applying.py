@@ -92,7 +92,6 @@ def test_everything_is_killed_and_the_controls_hold(done: Any) -> None:
     assert "canary killed (hot, cold)" in done.text or "canary killed (cold, hot)" in done.text
 
 
-@pytest.mark.kills("ran-before-fork/swaps-anyway", "module-level/swaps-anyway")
 @pytest.mark.parametrize("name", [*WAYS, "late"])
 def test_it_is_applied_in_place_exactly_where_that_is_sound(done: Any, name: str) -> None:
     assert done.verdict(f"{name}/m") == "killed"

@@ -101,8 +101,9 @@ def test_a_kernel_is_not_judged_unless_its_lane_is_asked_for(kernels: Any) -> No
     assert done.code == 5
 
 
-@pytest.mark.parametrize("isolation", ["fork", "spawn"])
-@pytest.mark.kills("kernel-served/not-asked")
+@pytest.mark.parametrize(
+    "isolation", [pytest.param("fork", marks=pytest.mark.kills("kernel-served/not-asked")), "spawn"]
+)
 def test_the_loader_gets_the_mutated_text_and_the_read_is_seen(kernels: Any, isolation: str) -> None:
     args = ("--mutate-lane=host", f"--mutate-isolation={isolation}")
     done = kernels.mutate(*args)

@@ -11,20 +11,30 @@ from tests.toys import write_tiny
 
 ORIGINAL = 32
 ROPE = {"rope_type": "dynamic", "factor": 4.0}
+STEM: list[int] = np.random.default_rng(0).integers(2, 97, 128).tolist()
 
 
 def asked() -> list[list[int]]:
     """All share one beginning; lengths on both sides of the original context, and some that cross it by drawing."""
-    stem = np.random.default_rng(0).integers(2, 97, 128).tolist()
-    return [stem[:length] for length in (17, 28, 32, 33, 48, 49, 80, 100, 31, 64)]
+    return [STEM[:length] for length in (17, 28, 32, 33, 48, 49, 80, 100, 31, 64)]
 
 
 def facts(outputs: list[Any]) -> list[Any]:
     return [(o.outputs[0].token_ids, o.outputs[0].logprobs) for o in outputs]
 
 
-@pytest.mark.case("huggingface/transformers#22382")
 @pytest.mark.kills("dynamic-own-length/shared")
+def test_a_prompt_past_the_original_length_is_given_nothing(tmp_path: Path) -> None:
+    model = str(write_tiny(tmp_path / "m", max_position_embeddings=ORIGINAL, rope_scaling=ROPE))
+    wanted = SamplingParams(temperature=0, max_tokens=2, logprobs=-1)
+    with LLM(model) as warm, LLM(model, enable_prefix_caching=False) as cold:
+        for length in (32, 33, 48, 33):
+            (output,) = warm.generate([STEM[:length]], wanted)
+            assert facts([output]) == facts(cold.generate([STEM[:length]], wanted))
+            assert output.num_cached_tokens == 0, length
+
+
+@pytest.mark.case("huggingface/transformers#22382")
 @pytest.mark.parametrize("policy", ["packed", "ragged", "bucketed"])
 def test_warm_is_cold_on_both_sides_of_the_original_length(policy: str, tmp_path: Path) -> None:
     # 128 positions in all: the original length times the factor.
