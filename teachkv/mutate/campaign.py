@@ -146,8 +146,13 @@ class Campaign:
             if nodeid not in claimed:
                 rest.setdefault(nodeid.partition("::")[0], []).append(nodeid)
         tasks += [Task("baseline", nodeids, 600.0) for nodeids in rest.values()]
-        for result in self.pool.run(sorted(tasks, key=self.shortness)):
-            if result.task.plan is None:
+        queue, again = sorted(tasks, key=self.shortness), set()
+        for result in self.pool.run(queue):
+            if result.status == "timeout" and result.task.serial not in again:  # as for a mutant: a busy machine
+                again.add(result.task.serial)
+                result.task.budget *= 3
+                queue.append(result.task)
+            elif result.task.plan is None:
                 self._quarantine(compare(self.baseline, result))
             else:
                 self.controls.noop += 1

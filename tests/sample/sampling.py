@@ -43,5 +43,5 @@ def draw_many(values: ArrayLike, params: SamplingParams, count: int, *, seed: in
     return found
 
 
-def support(values: ArrayLike, params: SamplingParams, *, batch: int = 1, count: int = 400) -> set[int]:
+def support(values: ArrayLike, params: SamplingParams, *, batch: int = 1, count: int = 150) -> set[int]:
     return set(draw_many(values, params, count, batch=batch))
