@@ -23,6 +23,15 @@ from tools import case_pages, guard_pages, kernel_pages
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def on_shutdown() -> None:
+    """mkdocs takes its log handler off when Python is half gone already, and prints a traceback of that; so it need
+    not."""
+    for name in ("mkdocs.__main__", "__main__"):
+        state = getattr(sys.modules.get(name), "State", None)
+        if state is not None:
+            state.__del__ = lambda self: None
+
+
 @event_priority(100)
 def on_files(files: Files, config: Any) -> Files:
     """Add what is generated; a page that already lies in docs is an error, not a silent choice."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from teachkv.mutate import restart
+from teachkv.mutate.called import as_called
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.exercise import HINTS, Exercise, Progress, find_exercise, load_exercises
 from teachkv.mutate.options import EXERCISES, without_exercises
@@ -83,8 +84,8 @@ class Classroom:
             self.progress.finish(exercise.name, attempt.points)
             return 0, [*lines, f"solved, {attempt.points} points", *self._next()]
         place = relative(session.config.rootpath, exercise.file)
-        lines += ["", f"Edit {place}, then run this again:  pytest --mutate --exercise"]
-        return attempt.code, [*lines, "A hint:  pytest --mutate --exercise-hint"]
+        lines += ["", f"Edit {place}, then run this again:  {as_called('--mutate', '--exercise')}"]
+        return attempt.code, [*lines, f"A hint:  {as_called('--mutate', '--exercise-hint')}"]
 
     def _check_all(self, session: pytest.Session, registry: Registry, ran: RanBefore) -> tuple[int, list[str]]:
         attempts: list[Attempt] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from teachkv.mutate.called import as_called
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import Claim
 from teachkv.mutate.registry import Registry, relative
@@ -33,7 +34,7 @@ def show_lines(registry: Registry, claims: Claims, mutant_id: str) -> Iterator[s
         yield f"origin: {guard.origin}"
     yield f"killers: {_who(mutant, claims)}"
     yield from diff_lines(registry, mutant)
-    yield f"see it happen: pytest --mutate-with={mutant.id}"
+    yield f"see it happen: {as_called(f'--mutate-with={mutant.id}')}"
 
 
 def diff_lines(registry: Registry, mutant: Mutant) -> Iterator[str]:
