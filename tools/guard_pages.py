@@ -59,7 +59,10 @@ def merge(report: dict[str, Any]) -> None:
             continue
         kept = {key: result[key] for key in ("verdict", "lane", "killer", "text", "reached_by", "explanation", "tests")}
         kept["text"] = kept["text"].replace(f"{ROOT}/", "")  # the page speaks of the project, not of a machine
-        runs[result["id"]] = {**kept, "of": digest(registry.mutants[result["id"]])}
+        kept["of"], before = digest(registry.mutants[result["id"]]), runs.get(result["id"])
+        if before and before["of"] == kept["of"]:  # a run traces no more tests than it needs; another knew of more
+            kept["reached_by"] = max(kept["reached_by"], before["reached_by"])
+        runs[result["id"]] = kept
     known = {name: runs[name] for name in sorted(runs) if name in registry.mutants}
     RED.parent.mkdir(parents=True, exist_ok=True)
     RED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
@@ -111,6 +114,7 @@ def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
     yield from fenced(language(guard.path), guarded_code(registry, guard, mutants))
     for mutant in mutants:
         yield from mutant_part(registry, mutant, runs.get(mutant.id))
+    yield from survivor_part(registry, guard)
     yield from ("## See for yourself", "")
     yield from fenced("bash", [f"pytest --mutate --mutate-only={guard.id}", f"pytest --mutate-show={mutants[0].id}"])
 
@@ -152,6 +156,17 @@ def mutant_part(registry: Registry, mutant: Mutant, run: dict[str, Any] | None) 
     yield from run_part(run)
 
 
+def survivor_part(registry: Registry, guard: Guard) -> Iterator[str]:
+    """Changes made by rule that no test can notice, each with its reason."""
+    notes = [note for file in registry.files for note in file.notes if note.guard == guard.id]
+    if notes:
+        told = "`pytest --mutate --mutate-auto` also makes small changes by rule. These survive, each for a reason:"
+        yield from ("## Survivors", "", told, "")
+    for note in notes:
+        yield from fenced("diff", [*(f"-{line}" for line in note.old), *(f"+{line}" for line in note.new)])
+        yield from (sentence(note.why[:1].upper() + note.why[1:]), "")
+
+
 def run_part(run: dict[str, Any]) -> Iterator[str]:
     """What was captured: the red test, what it said, and who else noticed."""
     if run["killer"]:
@@ -168,7 +183,7 @@ def run_part(run: dict[str, Any]) -> Iterator[str]:
     ]
     if others:
         yield from ("Also red:", "", *(f"- `{test}`" for test in others), "")
-    yield from (f"Tests that run the changed lines: {run['reached_by']}. Lane: {run['lane']}.", "")
+    yield from (f"Tests known to run the changed lines: {run['reached_by']}. Lane: {run['lane']}.", "")
 
 
 def is_card(line: str) -> bool:

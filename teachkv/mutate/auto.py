@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.codetree import same_meaning
+from teachkv.mutate.errors import CardError, MutateError
 from teachkv.mutate.operators import variants
 from teachkv.mutate.place import SourceFile, Span
-from teachkv.mutate.registry import Registry
+from teachkv.mutate.registry import Registry, relative
+from teachkv.mutate.survivors import Note
 from teachkv.mutate.words import Words
 
 
@@ -42,6 +44,44 @@ def automatic_mutants(registry: Registry, mutants: list[Mutant], limit: int) -> 
     return taken
 
 
+def without_mutant(registry: Registry) -> list[Note]:
+    """Notes on survivors that fit no automatic mutant of their guard."""
+    wrong: list[Note] = []
+    for note in (note for file in registry.files for note in file.notes):
+        declared = [mutant for mutant in registry.mutants.values() if mutant.guard == note.guard]
+        try:
+            made = automatic_mutants(registry, [mutant for mutant in declared if mutant.path == note.path], 0)
+        except CardError:
+            continue  # a drifted card, which the check of cards names
+        if not any(_fits(registry.file(note.path), note, mutant) for mutant in made):
+            wrong.append(note)
+    return wrong
+
+
+def check_notes(registry: Registry) -> None:
+    """Raises MutateError when a note fits no automatic mutant: the code has moved on, or it never was."""
+    lines = [
+        f"{relative(registry.root, note.card_path)}:{note.line}: survivor[{note.guard}] fits no automatic mutant of "
+        "that guard; take its lines from the report of --mutate-auto"
+        for note in without_mutant(registry)
+    ]
+    if lines:
+        raise MutateError("\n".join([f"{len(lines)} notes on survivors are wrong, nothing was run", *lines]))
+
+
+def _fits(file: SourceFile, note: Note, mutant: Mutant) -> bool:
+    return all(
+        [token.text for token in file.lex(one)] == [token.text for token in file.lex(other)]
+        for one, other in ((note.old, mutant.old), (note.new, mutant.new))
+    )
+
+
+def _words(file: SourceFile, mutant: Mutant) -> Words:
+    """A mutant that a note explains is one that no test can kill, and says so."""
+    why = next((note.why for note in file.notes if _fits(file, note, mutant)), None)
+    return Words(unpaired=why)
+
+
 def _text(registry: Registry, mutant: Mutant) -> str:
     return "\n".join(registry.rewrite([mutant]).values())
 
@@ -60,7 +100,7 @@ def _in_span(file: SourceFile, mutant: Mutant, span: Span) -> Iterator[Mutant]:
                 file.path, file.path, piece.first, piece.first - 1, automatic=True,
             )  # fmt: skip
             if _is_new(file, made, piece):
-                yield made
+                yield replace(made, words=_words(file, made)) if file.notes else made
 
 
 def _is_new(file: SourceFile, made: Mutant, piece: _Piece) -> bool:

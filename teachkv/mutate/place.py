@@ -9,6 +9,7 @@ from pathlib import Path
 from teachkv.mutate.cards import Cards, Guard, Mutant, read_inline, read_sidecar
 from teachkv.mutate.errors import CardError, DriftError, NoChangeError
 from teachkv.mutate.lexers import Token, cuda_comments, cuda_tokens, python_comments, python_tokens, same_tokens
+from teachkv.mutate.survivors import Note, take_notes
 
 CUDA_SUFFIXES = (".cu", ".cuh", ".h", ".cpp")
 
@@ -30,6 +31,7 @@ class SourceFile:
     text: str
     tokens: list[Token] = field(repr=False)
     cards: Cards
+    notes: list[Note] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> SourceFile:
@@ -37,12 +39,13 @@ class SourceFile:
         text = path.read_text(encoding="utf-8")
         cuda = path.suffix in CUDA_SUFFIXES
         cards = read_inline(path, cuda_comments(text) if cuda else python_comments(text))
+        notes: list[Note] = []
         sidecar = path.with_name(path.name + ".mutants")
         if sidecar.exists():
-            more = read_sidecar(sidecar, path, sidecar.read_text(encoding="utf-8"))
+            more, notes = _read_sidecar(sidecar, path)
             cards.mutants += more.mutants
             cards.errors += more.errors
-        return cls(path, text, cuda_tokens(text) if cuda else python_tokens(text), cards)
+        return cls(path, text, cuda_tokens(text) if cuda else python_tokens(text), cards, notes)
 
     @property
     def is_python(self) -> bool:
@@ -102,6 +105,15 @@ class SourceFile:
         margin = first[: len(first) - len(first.lstrip())]
         new = [(margin + line).rstrip() for line in _dedent(mutant.new, mutant.old)]
         return new + [""] * (span.last - span.first + 1 - len(new)) if pad else new
+
+
+def _read_sidecar(sidecar: Path, source: Path) -> tuple[Cards, list[Note]]:
+    """Its cards and its notes on survivors; nothing of it but the error when a note cannot be read."""
+    try:
+        text, notes = take_notes(source, sidecar, sidecar.read_text(encoding="utf-8"))
+    except CardError as error:
+        return Cards(errors=[error]), []
+    return read_sidecar(sidecar, source, text), notes
 
 
 def _dedent(lines: tuple[str, ...], like: tuple[str, ...]) -> list[str]:

@@ -148,7 +148,9 @@ def _total_line(report: Report) -> str:
     bad = [result.id for result in results if not result.holds(report.strict)]
     holding = f"{len(bad)} cards do not hold: {', '.join(bad[:8])}" if bad else "all cards hold"
     automatic = [result for result in report.results if result.automatic]
-    more = f"; {len(automatic)} automatic, {sum(r.killer == '' for r in automatic)} alive" if automatic else ""
+    left = [result for result in automatic if not result.killer]
+    noted = sum(bool(result.unpaired) for result in left)
+    more = f"; {len(automatic)} automatic, {len(left)} alive ({noted} explained)" if automatic else ""
     rate = len(report.results) / report.mutant_seconds if report.mutant_seconds else 0.0
     guards = len({result.id.partition("/")[0] for result in results})
     head = f"{_many(len(results), 'mutant')} of {_many(guards, 'guard')}: {words}{f' ({said})' if said else ''}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from teachkv.mutate.auto import automatic_mutants
+from teachkv.mutate.auto import automatic_mutants, check_notes
 from teachkv.mutate.campaign import Campaign
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import find_claims, unknown_claims
@@ -71,6 +71,7 @@ class Run:
         option, items = session.config.option, self._items(session, lane)
         check_tools(lane, read_settings(session.config.rootpath))
         if option.mutate_auto is not None:
+            check_notes(self.registry)
             made = automatic_mutants(self.registry, mutants, option.mutate_auto)
             self.automatic, mutants = self.automatic + made, mutants + made
         needed = Needed(items, self.registry, find_claims(items), option)

@@ -96,7 +96,8 @@ class Controls:
 
 def exit_code(results: Iterable[MutantResult], controls: Controls, strict: bool) -> int:
     """0 when every card holds; else 3 (control), 4 (not applied, no change), 6 (card does not hold), 7 (undecided)."""
-    bad = [result for result in results if not result.automatic and not result.holds(strict)]
+    # An automatic mutant never gates a run; a note that says it survives, and is wrong, does.
+    bad = [result for result in results if (result.faults or not result.automatic) and not result.holds(strict)]
     # guard[controls-first]: with a failed control no verdict means anything, so no other code may cover it
     # origin: zfs-replicate#674, exit codes misattributed
     # mutant[controls-first/survivors-first]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from teachkv.mutate.auto import check_notes
 from teachkv.mutate.observe import fingerprint
+from teachkv.mutate.registry import Registry
+from teachkv.mutate.settings import read_settings
 
 CORE = """
     def f(x, out):
@@ -86,6 +90,42 @@ def test_automatic_mutants_stay_in_guard_spans_and_never_gate(toy: Any) -> None:
         "floor/auto-8-constant-6": "killed",
     }
     assert len(toy.mutate("--mutate-auto=2").report["results"]) == 3
+
+
+NOTE = "survivor[floor]: nobody asks for nought\n  - if x < 0:\n  + {new}\n"
+
+
+def test_a_note_explains_a_survivor(toy: Any) -> None:
+    toy.write("toy/core.py.mutants", NOTE.format(new="if x <= 0:"))
+    done = toy.mutate("--mutate-auto")
+    assert done.code == 0, done.text
+    assert done.result("floor/auto-7-compare-3")["unpaired"] == "nobody asks for nought"
+    assert "6 automatic, 2 alive (1 explained)" in done.text
+
+
+@pytest.mark.parametrize(
+    ("new", "code", "message"),
+    [
+        ("if x < 9:", 4, "toy/core.py.mutants:1: survivor[floor] fits no automatic mutant of that guard"),
+        ("if True:", 6, "says unpaired, but tests/test_toy.py::test_keeps kills it"),
+    ],
+)
+def test_a_note_of_a_mutant_that_is_killed_or_is_none_is_an_error(toy: Any, new: str, code: int, message: str) -> None:
+    toy.write("toy/core.py.mutants", NOTE.format(new=new))
+    done = toy.mutate("--mutate-auto")
+    assert done.code == code
+    assert message in done.text
+
+
+def test_a_note_that_cannot_be_read_is_an_error_of_its_file(toy: Any) -> None:
+    toy.write("toy/core.py.mutants", "survivor[floor]:\n  - if x < 0:\n")
+    done = toy.pytest()
+    assert done.code == 1
+    assert "toy/core.py.mutants:1: unreadable note" in done.text
+
+
+def test_the_notes_of_this_project_fit_what_they_explain() -> None:
+    check_notes(Registry.load(read_settings(Path(__file__).resolve().parents[2])))
 
 
 def test_fingerprints_see_values_not_identities() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.settings import read_settings
+from teachkv.mutate.survivors import Note
 from tools import guard_pages
 
 NAME = "prefix-strip/removed"
@@ -47,7 +50,17 @@ def test_a_page_shows_origin_code_diff_red_run_and_cover(registry: Registry) -> 
     assert "`tests/a.py::test_first`\n\n````text\nE   AssertionError: 64 == 60\nE   more" in text
     assert "- `tests/a.py::test_second`" in text
     assert "test_no" not in text
-    assert "Tests that run the changed lines: 3." in text
+    assert "Tests known to run the changed lines: 3." in text
+
+
+def test_a_survivor_is_told_with_its_reason(registry: Registry) -> None:
+    guard = registry.guards["prefix-strip"]
+    file = registry.file(guard.path)
+    note = Note(guard.id, "the last block is whole", ("if a < b:",), ("if a <= b:",), file.path, file.path, 1)
+    told = Registry(registry.root, [replace(one, notes=[note] if one is file else []) for one in registry.files])
+    text = page(told, {})
+    assert "## Survivors" in text
+    assert "````diff\n-if a < b:\n+if a <= b:\n````\n\nThe last block is whole." in text
 
 
 def test_a_run_of_another_mutant_text_is_not_shown(registry: Registry) -> None:
