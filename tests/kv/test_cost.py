@@ -86,6 +86,8 @@ def test_at_the_maximum_the_dead_prefix_is_the_only_room_left() -> None:
 def test_whole_blocks_of_dead_prefix_are_given_up_before_the_buffer_grows() -> None:
     plan = plan_columns(1024, [500, 300], 1, 1024, 4096)
     assert (plan.stored_len, plan.columns) == (500, 1024)
+    plan = plan_columns(1024, [512, 300], 1, 1024, 4096)
+    assert (plan.stored_len, plan.columns) == (512, 1024)
     plan = plan_columns(1024, [513, 300], 1, 1024, 4096)
     assert (plan.stored_len, plan.columns) == (1024, 1536)
 
@@ -142,7 +144,10 @@ def test_rows_double_within_the_budget_and_only_there() -> None:
     shape = spec(layers=1, maximum=512)
     row = 512 * shape.column_bytes
     doubled, exact = [1, 2, 4, 4, 8], [1, 2, 3, 4, 5]
-    for budget, expected in ((40 * row, doubled), (12 * row, [1, 2, 4, 4, 5]), (0, exact), (None, doubled)):
+    once = [1, 2, 4, 4, 5]
+    for budget, expected in (
+        (40 * row, doubled), (12 * row, once), (8 * row, once), (8 * row - 1, exact), (0, exact), (None, doubled)
+    ):  # fmt: skip
         c = IncrementalBatchCache(shape, OPS, budget=budget, poison=False)
         rows = []
         for i in range(5):
