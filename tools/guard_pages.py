@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RED = ROOT / "docs" / "guards" / "red.json"
 SELECT = "not peers and not gpu and not slow and not model"
 Runs = dict[str, dict[str, Any]]
+TRUTH = ROOT / "docs" / "evidence" / "mutation-ground-truth.json"
 AROUND = 3  # lines of code shown on either side of a guard
 
 
@@ -88,6 +89,7 @@ def index(registry: Registry) -> str:
         f"{len(registry.guards)} places in the code that something depends on, with {len(registry.mutants)} mutants.",
         "Each page shows why the guard is there, where it came from, what happens without it, and which test says so.",
         "",
+        *ground_truth(),
     ]
     by_package: dict[str, list[Guard]] = {}
     for guard in registry.guards.values():
@@ -97,6 +99,19 @@ def index(registry: Registry) -> str:
         lines += [f"| [{g.id}]({g.id}.md) | {cell(g.why)} | {cell(g.origin or '')} |" for g in guards]
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def ground_truth() -> list[str]:
+    """What the record says of the runner's verdicts beside those of plain pytest."""
+    if not TRUTH.exists():
+        return []
+    record = json.loads(TRUTH.read_text(encoding="utf-8"))
+    differ = "none differed" if not record["different"] else f"{len(record['different'])} differed"
+    told = (
+        f"For {record['compared']} of {record['mutants']} mutants that need no compiler the source was also patched on"
+    )
+    more = f"disk and the same tests were run by plain pytest: of the verdicts {differ} (script:"
+    return [told, more, "`tests/mutate/ground_truth.py`, record: `docs/evidence/mutation-ground-truth.json`).", ""]
 
 
 def package_of(registry: Registry, guard: Guard) -> str:

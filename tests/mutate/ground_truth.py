@@ -1,11 +1,11 @@
 """Checks verdicts the slow, plain way: patch the source on disk, run a fresh pytest on the same tests, compare.
 
     pytest --mutate --mutate-report=json:report.json
-    python tests/mutate/ground_truth.py report.json
+    python tests/mutate/ground_truth.py report.json [--record docs/evidence/mutation-ground-truth.json]
 
 Nothing of the plugin takes part: each mutant gets a copy of the project without any `.pyc`, the lines of the report
 are replaced in it, and a few lines of its own tell how each test ended. Prints every verdict that differs; exit code 1
-if one does.
+if one does. With `--record` each verdict is kept as it is found, and a second start goes on where the first one ended.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,9 @@ RECORDER = """
 import json, pytest
 
 seen = []
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "kills(id, ...): as the plugin says, which is not loaded")
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
@@ -40,6 +46,13 @@ def pytest_sessionfinish(session, exitstatus):
     with open("truth.json", "w") as file:
         json.dump([int(exitstatus), seen], file)
 """
+# The plugin is not loaded: its check of cards would find the patched file drifted and call that a kill.
+ENVIRONMENT = {
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "site", "*.egg-info")
 
 
@@ -64,7 +77,8 @@ def truth(root: Path, result: dict[str, Any], timeout: float) -> str:
     with tempfile.TemporaryDirectory() as name:
         copy = patched(root, Path(name), result)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "truth_recorder", "-p", "no:cacheprovider"]
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, **ENVIRONMENT}
+        environment.pop("PYTEST_ADDOPTS", None)
         environment["PYTHONPATH"] = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
         try:
             command += ["--", *result["tests"]]
@@ -87,16 +101,47 @@ def expected(result: dict[str, Any]) -> str:
     return "killed" if result["verdict"] == "decoy-killed" else str(result["verdict"])
 
 
-def compare(root: Path, report: dict[str, Any], jobs: int = 2, timeout: float = 120.0) -> list[str]:
-    """One line per mutant whose verdict differs from the plain one. Mutants that ran no test are passed over."""
-    results = [result for result in report["results"] if result["tests"]]
+def differs(result: dict[str, Any], verdict: str) -> list[str]:
+    """A line when plain pytest said something else than the plugin."""
+    said = expected(result)
+    return [] if said == verdict else [f"{result['id']}: the plugin says {said}, plain pytest says {verdict}"]
+
+
+def verdicts(
+    root: Path, results: list[dict[str, Any]], jobs: int, timeout: float
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each result with what plain pytest says. Mutants that ran no test are passed over."""
+    ran = [result for result in results if result["tests"]]
     with ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda result: truth(root, result, timeout), results))
-    return [
-        f"{result['id']}: the plugin says {expected(result)}, plain pytest says {verdict}"
-        for result, verdict in zip(results, found, strict=True)
-        if verdict != expected(result)
-    ]
+        yield from zip(ran, pool.map(lambda result: truth(root, result, timeout), ran), strict=True)
+
+
+def compare(root: Path, report: dict[str, Any], jobs: int = 2, timeout: float = 120.0) -> list[str]:
+    """One line per mutant whose verdict differs from the plain one."""
+    found = verdicts(root, report["results"], jobs, timeout)
+    return [line for result, verdict in found for line in differs(result, verdict)]
+
+
+def extend(record: Path, root: Path, report: dict[str, Any], jobs: int, timeout: float) -> list[str]:
+    """As `compare`, but keeps what was found in `record` and leaves out the mutants that stand there already."""
+    kept = json.loads(record.read_text()) if record.exists() else {"verdicts": {}}
+    known: dict[str, str] = kept["verdicts"]
+    todo = [result for result in report["results"] if result["id"] not in known]
+    for result, verdict in verdicts(root, todo, jobs, timeout):
+        known[result["id"]] = verdict
+        different = [line for one in report["results"] if one["id"] in known for line in differs(one, known[one["id"]])]
+        names = ("numpy", "pytest", "hypothesis")
+        about = {
+            "command": "python tests/mutate/ground_truth.py report.json --record ...",
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
+            "mutants": len(report["results"]),
+            "compared": len(known),
+            "different": different,
+            "verdicts": {name: known[name] for name in sorted(known)},
+        }
+        record.write_text(json.dumps(about, indent=1) + "\n")
+    return [line for one in report["results"] if one["id"] in known for line in differs(one, known[one["id"]])]
 
 
 def main() -> int:
@@ -104,9 +149,14 @@ def main() -> int:
     parser.add_argument("report", type=Path)
     parser.add_argument("--root", type=Path, default=Path.cwd())
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one mutant's tests")
+    parser.add_argument("--record", type=Path, help="keep each verdict here, and go on from what stands here")
     options = parser.parse_args()
     report = json.loads(options.report.read_text())
-    different = compare(options.root, report, options.jobs)
+    if options.record:
+        different = extend(options.record, options.root, report, options.jobs, options.timeout)
+    else:
+        different = compare(options.root, report, options.jobs, options.timeout)
     print("\n".join([*different, f"{len(report['results'])} verdicts compared, {len(different)} differ"]))
     return 1 if different else 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +78,18 @@ def test_cards_do_not_stand_in_the_code(registry: Registry) -> None:
     assert text.count("has not been captured") == len(
         [m for m in registry.mutants.values() if m.guard == "prefix-strip"]
     )
+
+
+def test_the_index_tells_how_the_runner_was_checked(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "truth.json"
+    monkeypatch.setattr(guard_pages, "TRUTH", record)
+    assert "patched" not in guard_pages.index(registry)
+    record.write_text(json.dumps({"compared": 3, "mutants": 4, "different": ["a/b: the plugin says ..."]}))
+    text = guard_pages.index(registry)
+    assert "For 3 of 4 mutants that need no compiler" in text
+    assert "of the verdicts 1 differed" in text
 
 
 def test_every_guard_has_a_page_and_is_listed(registry: Registry) -> None:
