@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cuda_kernels.raw.loader import SHARED_LIMIT
+from cuda_kernels.raw.limits import SHARED_LIMIT
 from cuda_kernels.raw.product import MMA_ARCH, chunk_of
 from cuda_kernels.raw.shapes import ceil_div, padded
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, empty, integers, no_bias, same, zeroed_counters
+from cuda_kernels.raw.limits import SHARED_LIMIT
 from cuda_kernels.raw.shapes import GROUP_LIMIT, ceil_div, check_head_dim, padded
 
 LOG2_E = 1.4426950408889634
@@ -77,12 +78,12 @@ def decode_shared(head_dim: int, segments: int) -> int:
 
 def decode_segments(head_dim: int, arch: int) -> int:
     """Segments per block: 2 where two such blocks fit on a multiprocessor, else 1. Never changes bits."""
-    return 2 if head_dim <= 64 and 2 * decode_shared(head_dim, 2) <= loader.SHARED_LIMIT[arch] * 1024 else 1
+    return 2 if head_dim <= 64 and 2 * decode_shared(head_dim, 2) <= SHARED_LIMIT[arch] * 1024 else 1
 
 
 def fits(head_dim: int, arch: int) -> bool:
     """Do both tensor-core kernels find their shared memory on this architecture?"""
-    return prefill_shared(head_dim, arch) is not None and decode_shared(head_dim, 1) <= loader.SHARED_LIMIT[arch] * 1024
+    return prefill_shared(head_dim, arch) is not None and decode_shared(head_dim, 1) <= SHARED_LIMIT[arch] * 1024
 
 
 def prefill_shared(head_dim: int, arch: int) -> tuple[int, int] | None:
@@ -90,7 +91,7 @@ def prefill_shared(head_dim: int, arch: int) -> tuple[int, int] | None:
     stage = 64 * ((head_dim + 31) // 64 * 64 + 32 + pitch_v(head_dim)) * 2
     sums = ceil_div(head_dim, 64) * 32 * 128 * 4
     for stages in (2, 1):
-        if stages * stage + sums <= loader.SHARED_LIMIT[arch] * 1024:
+        if stages * stage + sums <= SHARED_LIMIT[arch] * 1024:
             return stages, stages * stage + sums
     return None
 

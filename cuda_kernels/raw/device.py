@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from cuda_kernels.raw.early import launch_early
-from cuda_kernels.raw.loader import FLAGS, Size
+from cuda_kernels.raw.limits import FLAGS, Size
 from cuda_kernels.raw.opt_in import OptIn
 from cuda_kernels.raw.source import Source
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import cupy
 
-from cuda_kernels.raw.loader import Size
+from cuda_kernels.raw.limits import Size
 
 OVERLAP = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuda_kernels.errors import KernelUnavailable
-from cuda_kernels.raw.loader import FLAGS
+from cuda_kernels.raw.limits import FLAGS
 from cuda_kernels.raw.source import Source
 
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)\w*'")

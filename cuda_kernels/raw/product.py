@@ -7,6 +7,7 @@ from typing import Any
 
 from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, empty, same
+from cuda_kernels.raw.limits import SHARED_LIMIT
 from cuda_kernels.raw.shapes import ceil_div, padded
 
 WARPS_WANTED = 2112  # 16 for each of 132 multiprocessors: enough loads in flight to fill the memory bus
@@ -52,7 +53,7 @@ def chunk_of(n: int, k: int) -> int:
 def tile_for(rows: int, outputs: int, arch: int) -> tuple[Tile, int]:
     """The tile, and in how many parts the chunks go, so that a wave of blocks is busy. Never changes bits."""
     large = ceil_div(rows, LARGE.bm) * ceil_div(outputs, LARGE.bn)
-    if large >= 100 and loader.SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
+    if large >= 100 and SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
         return LARGE, 1
     small = ceil_div(rows, SMALL.bm) * ceil_div(outputs, SMALL.bn)
     return SMALL, max(1, 264 // small)

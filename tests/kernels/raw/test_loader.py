@@ -10,7 +10,7 @@ import pytest
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.host import build
-from cuda_kernels.raw import attention, loader, source
+from cuda_kernels.raw import attention, limits, loader, source
 
 ECHO = """
 #include "common/element.cuh"
@@ -71,7 +71,7 @@ def test_batch_lies_on_the_long_axis_of_every_attention_launch(monkeypatch: pyte
 
     class Fake:
         def __call__(self, grid: Any, block: Any, arguments: Any, *, shared: int = 0, early: bool = False) -> None:
-            loader.check_shape("fake", grid, block, shared, 90)
+            limits.check_shape("fake", grid, block, shared, 90)
             seen.append(grid)
 
     monkeypatch.setattr(loader, "kernel", lambda *_: Fake())
@@ -93,10 +93,10 @@ def test_a_grid_with_a_zero_launches_nothing(echo: Any) -> None:
 
 @pytest.mark.case("cupy/cupy#2118")
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize("arch", sorted(loader.SHARED_LIMIT))
+@pytest.mark.parametrize("arch", sorted(limits.SHARED_LIMIT))
 def test_shared_memory_is_chosen_to_fit_every_architecture(head_dim: int, arch: int) -> None:
     """cupy#2118: the size depends on head dim; it is known before the launch."""
-    limit = loader.SHARED_LIMIT[arch] * 1024
+    limit = limits.SHARED_LIMIT[arch] * 1024
     chosen = attention.prefill_shared(head_dim, arch)
     assert chosen is None or chosen[1] <= limit
     if attention.fits(head_dim, arch):
@@ -106,7 +106,7 @@ def test_shared_memory_is_chosen_to_fit_every_architecture(head_dim: int, arch: 
 @pytest.mark.case("cupy/cupy#2118")
 def test_shared_memory_beyond_the_limit_is_an_error_with_the_numbers(echo: Any) -> None:
     out = np.zeros(4)
-    loader.check_shape("k", *ONE, 227 * 1024, 90)
+    limits.check_shape("k", *ONE, 227 * 1024, 90)
     with pytest.raises(ValueError, match="232464 bytes of shared memory, sm_90 has 232448"):
         echo(out)(*ONE, (out, 1.0, 1, 1, 1), shared=227 * 1024 + 16)
 
@@ -114,7 +114,7 @@ def test_shared_memory_beyond_the_limit_is_an_error_with_the_numbers(echo: Any) 
 @pytest.mark.case("numba/numba#8708")
 def test_fast_math_is_off_everywhere() -> None:
     """numba#8708: with it, tests for NaN and infinity vanish."""
-    flags = " ".join((*loader.FLAGS, *build.FLAGS, *build.STRICT))
+    flags = " ".join((*limits.FLAGS, *build.FLAGS, *build.STRICT))
     assert "fast" not in flags.replace("-ffp-contract=off", "")
 
 
