@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,7 +60,8 @@ def merge(report: dict[str, Any]) -> None:
         if result["automatic"] or result["id"] not in registry.mutants:
             continue
         kept = {key: result[key] for key in ("verdict", "lane", "killer", "text", "reached_by", "explanation", "tests")}
-        kept["text"] = kept["text"].replace(f"{ROOT}/", "")  # the page speaks of the project, not of a machine
+        # The page speaks of the project, not of a machine or of a child's folder.
+        kept["text"] = re.sub(r"/\S*/mutate-\w+/\d+/", ".../", kept["text"].replace(f"{ROOT}/", ""))
         kept["of"], before = digest(registry.mutants[result["id"]]), runs.get(result["id"])
         if before and before["of"] == kept["of"]:  # a run traces no more tests than it needs; another knew of more
             kept["reached_by"] = max(kept["reached_by"], before["reached_by"])
