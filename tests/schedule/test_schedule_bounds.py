@@ -7,6 +7,11 @@ from random import Random
 import pytest
 
 from teachkv.schedule import Scheduler
+from teachkv.schedule.contest import Contender
+from teachkv.schedule.entry import Key
+from teachkv.schedule.limits import Limits
+from teachkv.schedule.one_bucket import Field
+from teachkv.schedule.ragged import MERGE_WORTH, coalesce
 from teachkv.schedule.simulate import Job, Run, simulate
 
 POLICIES = ["bucketed", "ragged", "packed"]
@@ -166,3 +171,11 @@ def test_without_ragged_slots_packed_takes_exact_lengths_in_turn() -> None:
         for id in (*step.plan.decode, *(chunk.id for chunk in step.plan.prefill if chunk.last)):
             tokens[id] += 1
     assert max(life.longest_gap for life in run.lives.values()) == 4
+
+
+@pytest.mark.parametrize(("ahead", "waits"), [(MERGE_WORTH, True), (MERGE_WORTH + 1, False)])
+def test_a_merge_may_cost_the_others_what_it_is_worth_and_no_more(ahead: int, waits: bool) -> None:
+    """One decoder, `ahead` steps behind the only other request."""
+    behind, other = (Contender(Key("decode", 8 + more), 1, 0, 0, more) for more in (0, ahead))
+    choice = coalesce(Field(0, 0, Limits(), [behind, other], total=2, one_side=False))
+    assert (choice is not None and choice.contender == behind) == waits
