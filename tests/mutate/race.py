@@ -13,14 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import re
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 FUNCTION = """
@@ -122,19 +124,44 @@ TOOLS: dict[str, Callable[[Path], int]] = {"pytest --mutate": ours, "mutmut": mu
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--functions", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=1, help="all tools once in each, in turn")
     parser.add_argument("--tool", action="append", choices=list(TOOLS), help="only these")
+    parser.add_argument("--record", type=Path)
     options = parser.parse_args()
-    functions = options.functions
-    print(f"{functions} functions, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
-    for name in options.tool or TOOLS:
-        tool = TOOLS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            make(Path(folder), functions)
-            begun = time.perf_counter()
-            mutants = tool(Path(folder))
-            seconds = time.perf_counter() - begun
-        print(f"{name:<16} {mutants:5} mutants {seconds:8.1f} s {mutants / seconds:8.2f} mutants/s", flush=True)
+    print(f"{options.functions} functions, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
+    rates: dict[str, list[float]] = {name: [] for name in options.tool or TOOLS}
+    counts: dict[str, int] = {}
+    for _ in range(options.rounds):
+        for name, found in rates.items():
+            counts[name], seconds = timed(TOOLS[name], options.functions)
+            found.append(counts[name] / seconds)
+            print(f"{name:<16} {counts[name]:5} mutants {seconds:8.1f} s {found[-1]:8.2f} mutants/s", flush=True)
+    if options.record is not None:
+        options.record.write_text(json.dumps(summary(options.functions, counts, rates), indent=1) + "\n")
     return 0
+
+
+def timed(tool: Callable[[Path], int], functions: int) -> tuple[int, float]:
+    """(mutants, seconds of the whole command)"""
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder), functions)
+        begun = time.perf_counter()
+        mutants = tool(Path(folder))
+        return mutants, time.perf_counter() - begun
+
+
+def summary(functions: int, counts: dict[str, int], rates: dict[str, list[float]]) -> dict[str, object]:
+    """Machine, versions, every round and the median of each tool."""
+    return {
+        "what": "mutants per second of the whole command: one package, the same tests, tools in turn",
+        "command": f"python tests/mutate/race.py --functions {functions} --rounds {len(next(iter(rates.values())))}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "versions": {name: version(name) for name in ("pytest", "mutmut", "cosmic-ray")},
+        "functions": functions,
+        "mutants": counts,
+        "mutants_per_second": {name: [round(rate, 2) for rate in found] for name, found in rates.items()},
+        "median": {name: round(statistics.median(found), 2) for name, found in rates.items()},
+    }
 
 
 if __name__ == "__main__":
