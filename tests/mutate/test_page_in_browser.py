@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "site"))
-from chromium import BINARY, Browser
+from tests.chromium import BINARY, Browser
 
 SHOWN = """
     (() => {

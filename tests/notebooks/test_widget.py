@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,7 @@ from teachkv.errors import OptionError
 from teachkv.observe import StepRecord
 from teachkv.observe.export import asset
 from teachkv.observe.widget import MODULE, StillPlayer, step_player
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "site"))
-
-from chromium import BINARY, Chromium
+from tests.chromium import BINARY, Chromium
 
 
 def held_by(player: StillPlayer) -> str:

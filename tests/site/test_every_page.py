@@ -22,7 +22,8 @@ from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from chromium import BINARY, Browser, Tab
+
+from tests.chromium import BINARY, Browser, Tab
 
 pytest.importorskip("mkdocs", reason="needs the extra 'docs'")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="no Chromium here")]
