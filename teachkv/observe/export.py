@@ -16,6 +16,10 @@ _numbers = count()
 PARTS = {"player.js": ("draw.js", "steps.js", "ops.js", "threads.js", "player.js")}
 
 
+# On a page of its own the player hears the keys at once.
+FOCUS = 'addEventListener("DOMContentLoaded", () => document.querySelector(".tkv-player").focus());'
+
+
 def asset(name: str) -> str:
     """Text of player.js, with all its views, or of player.css."""
     folder = files("teachkv.observe") / "player"
@@ -44,7 +48,7 @@ def page(records: Sequence[StepRecord] | Scene, title: str = "teachkv trace") ->
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title>\n<style>{asset('player.css')}\nbody {{ margin: 1rem; }}\n"
         "@media (prefers-color-scheme: dark) { body { background: #0d1117; color: #e6edf3; } }</style></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n{fragment(records)}<script>{asset('player.js')}</script></body></html>\n"
+        f"<body><h1>{html.escape(title)}</h1>\n{fragment(records)}<script>{asset('player.js')}{FOCUS}</script></body></html>\n"
     )
 
 
