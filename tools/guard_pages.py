@@ -61,7 +61,7 @@ def merge(report: dict[str, Any]) -> None:
             continue
         kept = {key: result[key] for key in ("verdict", "lane", "killer", "text", "reached_by", "explanation", "tests")}
         # The page speaks of the project, not of a machine or of a child's folder.
-        kept["text"] = re.sub(r"/\S*/mutate-\w+/\d+/", ".../", kept["text"].replace(f"{ROOT}/", ""))
+        kept["text"] = re.sub(r"/\S*/mutate-(\w+/\d+/|\.+)", ".../", kept["text"].replace(f"{ROOT}/", ""))
         kept["of"], before = digest(registry.mutants[result["id"]]), runs.get(result["id"])
         if before and before["of"] == kept["of"]:  # a run traces no more tests than it needs; another knew of more
             kept["reached_by"] = max(kept["reached_by"], before["reached_by"])
@@ -109,9 +109,7 @@ def ground_truth() -> list[str]:
         return []
     record = json.loads(TRUTH.read_text(encoding="utf-8"))
     differ = "none differed" if not record["different"] else f"{len(record['different'])} differed"
-    told = (
-        f"For {record['compared']} of {record['mutants']} mutants that need no compiler the source was also patched on"
-    )
+    told = f"For {record['compared']} of {record['mutants']} mutants of the Python lane the source was also patched on"
     more = f"disk and the same tests were run by plain pytest: of the verdicts {differ} (script:"
     return [told, more, "`tests/mutate/ground_truth.py`, record: `docs/evidence/mutation-ground-truth.json`).", ""]
 
