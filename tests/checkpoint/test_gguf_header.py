@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teachkv.checkpoint import load_model
-from teachkv.checkpoint.gguf_header import METADATA_LIMIT, read_gguf_header
+from teachkv.checkpoint.gguf_header import MAX_KEYS, MAX_TENSORS, METADATA_LIMIT, read_gguf_header
 from teachkv.errors import CheckpointError, TeachKVError
 from tests.gguf_toys import ARRAY, BOOL, F32, STRING, U32, U64, gguf_bytes, key_bytes, text, tiny_gguf
 from tests.toys import peak_growth, refusal
@@ -74,6 +74,11 @@ def test_counts_without_bound(tmp_path: Path, tensors: int, keys: int) -> None:
     assert "are claimed (limits" in refused(tmp_path, head(tensors, keys))
 
 
+@pytest.mark.parametrize(("tensors", "keys"), [(MAX_TENSORS, 0), (0, MAX_KEYS)])
+def test_counts_at_their_bounds_are_allowed(tmp_path: Path, tensors: int, keys: int) -> None:
+    assert "are claimed" not in refused(tmp_path, head(tensors, keys))  # but nothing comes behind them
+
+
 @pytest.mark.kills("gguf-length/removed")
 @pytest.mark.parametrize(
     ("rest", "message"),
@@ -96,6 +101,15 @@ def test_lengths_beyond_the_file(tmp_path: Path, rest: bytes, message: str) -> N
 def test_an_array_of_more_strings_than_bytes(tmp_path: Path, count: int) -> None:
     raw = head(0, 1, text("k") + struct.pack("<IIQ", ARRAY, STRING, count) + bytes(80))
     assert f"claims {count} strings" in refused(tmp_path, raw)
+
+
+def test_an_array_of_empty_strings_may_fill_the_file_to_its_end(tmp_path: Path) -> None:
+    path, strings = tmp_path / "m.gguf", 20
+    begin, content = text("k") + struct.pack("<II", ARRAY, STRING), bytes(8 * strings)
+    path.write_bytes(head(0, 1, begin + struct.pack("<Q", strings) + content))
+    assert read_gguf_header(path).metadata["k"] == [""] * strings
+    raw = head(0, 1, begin + struct.pack("<Q", strings + 1) + content)
+    assert f"claims {strings + 1} strings" in refused(tmp_path, raw)
 
 
 @pytest.mark.parametrize(

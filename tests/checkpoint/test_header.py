@@ -45,6 +45,11 @@ def test_a_good_header_gives_the_tensors_in_the_order_of_their_data(tmp_path: Pa
     assert [item.shape for item in found] == [(2, 2), (0, 5), (1,), ()]
 
 
+def test_a_header_may_fill_the_file_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(with_header({"empty": entry((0, 5), (0, 0))}, b""))
+    assert [item.shape for item in read_header(tmp_path / "x")] == [(0, 5)]
+
+
 @pytest.mark.kills("header-fits/removed")
 @pytest.mark.parametrize(
     "content",

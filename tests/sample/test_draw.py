@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sampling import OPS, at, logs, rows, support
 
-from cuda_kernels.sample.spec import kept, sample, scale
+from cuda_kernels.sample.spec import SLACK, kept, mass, nucleus, sample, scale
 from teachkv.errors import NonFiniteLogits
 from teachkv.sample import SamplingParams, sample_batch
 
@@ -70,6 +70,15 @@ def test_min_p_works_alone_and_keeps_its_boundary():
     assert support(logs(0.5, 0.25, 0.2, 0.05), SamplingParams(min_p=0.4)) == {0, 1, 2}
     assert support(logs(0.5, 0.25, 0.2, 0.05), SamplingParams(min_p=1.0)) == {0}
     assert support(logs(0.25, 0.05, 0.5, 0.2), SamplingParams(min_p=0.4, top_k=2)) == {0, 2}
+
+
+def test_a_mass_that_reaches_its_bound_exactly_is_enough():
+    scaled = scale(logs(0.5, 0.3, 0.2), 1.0)
+    masses = mass(scaled)
+    top_p = (int(masses[0]) + 0.5) / int(masses.sum()) / (1 - SLACK)
+    assert nucleus(scaled, top_p).tolist() == [0]
+    min_p = float(np.exp(scaled[1])) / (1 - SLACK)
+    assert kept(scaled, 0, 1.0, min_p).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("vocab", [31, 32, 33, 97, 1023, 1024, 1025])

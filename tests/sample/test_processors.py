@@ -92,6 +92,18 @@ def test_min_tokens_forbids_every_ending_until_it_is_reached():
     assert tokens == [0, 0, 0, 5]
 
 
+def test_min_tokens_that_were_reached_forbid_nothing_though_other_rules_go_on():
+    params = SamplingParams(min_tokens=2, stop_token_ids=[6], logit_bias={1: 0.5}, temperature=0)
+    made = new_state(params, [1], engine_seed=0, request_id=0, vocab_size=97, eos_ids=[])
+    values = np.zeros(97)
+    values[6] = 10
+    tokens = []
+    for _ in range(3):
+        tokens.append(sample_batch(OPS, rows(values), [made])[0].token)
+        made.accept(tokens[-1])
+    assert tokens == [1, 1, 6]
+
+
 def test_min_tokens_leaves_an_ignored_eos_alone():
     params = SamplingParams(min_tokens=3, ignore_eos=True, temperature=0)
     values = np.zeros(97)
