@@ -168,6 +168,12 @@ def test_a_filter_that_works_item_by_item_takes_no_more_than_it_can_do_in_time(f
     assert render("{{ ('a ' * 9999) | " + filter + " }}")
 
 
+def test_a_filter_takes_exactly_as_many_items_as_its_limit_says():
+    limits.check_call("sort", range(limits.MAX_ITEMS), [])
+    with pytest.raises(limits.LimitReached, match=f"{limits.MAX_ITEMS + 1} characters or parts are too many"):
+        limits.check_call("sort", range(limits.MAX_ITEMS + 1), [])
+
+
 def test_ordinary_long_chats_stay_within_the_limits():
     messages = [{"role": "user", "content": "word " * 20_000}] * 20
     text = render(
