@@ -29,6 +29,7 @@ from cuda_kernels.reference.threads import WORTH_LEAD, WORTH_THREADS, spread_eac
 
 OUTS = 64  # outputs that one thread takes at a time
 MOST_RESULTS = 1024  # of a small product: OpenBLAS calls a product small up to about here
+LEAST_OUTS = 4  # of a small product of many rows: with two outputs, K = 1536 runs at 58 GFLOP/s, with four at 94
 MOST_WORK = 1 << 18  # multiplications: OpenBLAS keeps a product up to this size on one thread
 
 Form = Literal["small", "framed", "weights first", "rows first"]
@@ -170,7 +171,7 @@ def _tiles(x: F32, w: F32, y: F32, tile: int) -> None:
 def most_rows(width: int) -> int:
     """Rows of the largest small product for K = width: a power of two, at least 2 and at most 64."""
     tile = 64
-    while tile > 2 and tile * 2 * width > MOST_WORK:
+    while tile > 2 and tile * LEAST_OUTS * width > MOST_WORK:
         tile //= 2
     return tile
 
