@@ -50,19 +50,23 @@ class Joins:
     """Which segments of a line [L] belong together: where each query's first one lies [U], and for its second, third,
     .. which queries have one and where."""
 
-    first: Index
-    further: list[tuple[Index, Index]]
+    first: Index | slice
+    further: list[tuple[Index | slice, Index | slice]]
 
 
 def joins_of(counts: Index) -> Joins:
     """counts [U]: segments of each query, which lie in the line query after query."""
+    most = int(counts.max())
+    if (counts == most).all():  # every most-th segment: views instead of copies
+        return Joins(slice(0, None, most), [(slice(None), slice(s, None, most)) for s in range(1, most)])
     first = np.cumsum(counts) - counts
-    further = [(which, first[which] + s) for s in range(1, int(counts.max())) for which in [np.flatnonzero(counts > s)]]
-    return Joins(first, further)
+    later = [(s, np.flatnonzero(counts > s)) for s in range(1, most)]
+    return Joins(first, [(which, first[which] + s) for s, which in later])
 
 
 def merge(m: F32, total: F32, acc: F32, joins: Joins) -> F32:
-    """Segments m, total [G, L, r] and acc [G, L, r, D], each query's joined in ascending order -> [G, U, r, D]."""
+    """Segments m, total [G, L, r] and acc [G, L, r, D] (used up), each query's joined in ascending order ->
+    [G, U, r, D]."""
     m_all, sum_all = m[:, joins.first], total[:, joins.first]
     # + 0.0 turns -0.0 into 0.0, as any further segment would: the count of segments must not show
     out: F32 = acc[:, joins.first] + np.float32(0.0)
