@@ -70,16 +70,18 @@ def test_drift_and_no_change_stop_the_run(project: Any, old: str, new: str) -> N
 
 
 def test_ctrl_c_keeps_finished_verdicts_and_kills_the_children(project: Any) -> None:
-    make(project)
-    slow = CORE.format(new="import time; time.sleep(98)", words="").replace("def f", "def g").replace("[g", "[slow")
+    """The slower killer's mutant is the first of the two; the other says when it has begun, and never ends."""
+    make(project, tests=KILLER.replace("assert", "import time; time.sleep(0.3)\n        assert"))
+    begun = project.root / "begun"
+    forever = f"open({str(begun)!r}, 'w').close(); import time; time.sleep(98)"
+    slow = CORE.format(new=forever, words="").replace("def f", "def g").replace("[g", "[slow")
     project.write("toy/slow.py", slow)
     tests = KILLER.replace("core import f", "slow import g").replace("g/m", "slow/m").replace("f(", "g(")
     project.write("tests/test_slow.py", tests)
     started = project.start("--mutate", "--mutate-timeout-factor=1e6", "--mutate-jobs=1")
-    deadline = time.monotonic() + 20
-    while not (children := children_of(started.pid)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while not begun.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(1.5)
     children = children_of(started.pid)
     os.kill(started.pid, signal.SIGINT)
     text = started.communicate(timeout=20)[0]
