@@ -38,6 +38,7 @@ TESTS = """
 """
 
 
+@pytest.mark.kernels
 def test_a_jitted_function_runs_in_its_own_lane_by_default(project: Any) -> None:
     project.write("toy/core.py", CORE)
     project.write("tests/test_toy.py", TESTS)
