@@ -20,7 +20,7 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.blas_threads import single
-from cuda_kernels.reference.threads import WORTH_THREADS, spread_each, thread_count
+from cuda_kernels.reference.threads import spread_each, thread_count
 
 FRAME = 8  # rows of zeros before and after; also the rows that one product takes without a frame
 MOST = 256  # rows of one product: beyond about 300, BLAS cuts it in two, and each part has ends
@@ -42,11 +42,7 @@ def framed_products(x: F32, ws: Sequence[F32]) -> list[F32]:
                 y[part, own:end] = got[:, skip : skip + part.stop - part.start].T
 
     with single().hold():
-        if rows * sum(w.size for w in ws) < WORTH_THREADS:
-            for which, some_pieces in enumerate(pieces):
-                some(which, 0, len(some_pieces))
-        else:
-            spread_each([len(some_pieces) for some_pieces in pieces], some)
+        spread_each([len(each) for each in pieces], rows * sum(w.size for w in ws), some)
     return ys
 
 

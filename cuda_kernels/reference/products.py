@@ -25,7 +25,7 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.framed import FRAME, few_rows_at_once, framed_products
-from cuda_kernels.reference.threads import WORTH_LEAD, WORTH_THREADS, spread_each
+from cuda_kernels.reference.threads import spread_each
 
 OUTS = 64  # outputs that one thread takes at a time
 MOST_RESULTS = 1024  # of a small product: OpenBLAS calls a product small up to about here
@@ -106,12 +106,7 @@ def small_products(x: F32, ws: Sequence[F32]) -> list[F32]:
     def some(which: int, start: int, stop: int) -> None:
         _groups(x, ws[which], ys[which], tiles, range(start * OUTS, min(stop * OUTS, ws[which].shape[0])))
 
-    groups = [-(-w.shape[0] // OUTS) for w in ws]
-    if sum(w.size for w in ws) * total < WORTH_THREADS:
-        for which, count in enumerate(groups):
-            some(which, 0, count)
-    else:
-        spread_each(groups, some, lead=1 if OUTS * width * total < WORTH_LEAD else 0)
+    spread_each([-(-w.shape[0] // OUTS) for w in ws], sum(w.size for w in ws) * total, some)
     return [y[:rows] for y in ys]
 
 

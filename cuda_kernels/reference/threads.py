@@ -142,8 +142,9 @@ def spread(count: int, job: Callable[[int, int], None], lead: int = 0) -> None:
     crew.run([lambda a=a, b=b: job(a, b) for a, b in pieces])  # type: ignore[misc]
 
 
-def spread_each(counts: Sequence[int], job: Callable[[int, int, int], None], lead: int = 0) -> None:
-    """Several ranges in one go: run job(which, start, stop) on pieces of range(counts[which])."""
+def spread_each(counts: Sequence[int], work: int, job: Callable[[int, int, int], None]) -> None:
+    """Several ranges in one go: run job(which, start, stop) on pieces of range(counts[which]), over the threads if
+    `work`, the multiplications of all, is worth it."""
     cuts = [0, *accumulate(counts)]
 
     def some(start: int, stop: int) -> None:
@@ -152,7 +153,10 @@ def spread_each(counts: Sequence[int], job: Callable[[int, int, int], None], lea
             if begin < end:
                 job(which, begin - first, end - first)
 
-    spread(cuts[-1], some, lead)
+    if work < WORTH_THREADS:
+        some(0, cuts[-1])
+    else:
+        spread(cuts[-1], some, lead=1 if work < WORTH_LEAD * cuts[-1] else 0)
 
 
 def by_rows(rows: int, job: Callable[[int, int], None]) -> None:

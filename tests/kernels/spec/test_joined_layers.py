@@ -67,11 +67,16 @@ def test_every_piece_is_run_once_and_the_caller_takes_its_lead(count: int, lead:
         assert sizes[0] - max(sizes[1:]) <= lead + 1
 
 
+@pytest.mark.parametrize("work", [0, 1 << 20, 1 << 40])
 @pytest.mark.parametrize("counts", [(5,), (0, 3), (9, 3, 3), (1, 1, 1, 1), ()])
-def test_ranges_spread_together_are_each_covered_once(counts: tuple[int, ...]) -> None:
+def test_ranges_spread_together_are_each_covered_once(counts: tuple[int, ...], work: int) -> None:
     seen: Counter[tuple[int, int]] = Counter()
+
+    def job(which: int, start: int, stop: int) -> None:
+        seen.update((which, i) for i in range(start, stop))
+
     with three_threads():
-        threads.spread_each(counts, lambda which, start, stop: seen.update((which, i) for i in range(start, stop)))
+        threads.spread_each(counts, work, job)
     assert seen == {(which, i): 1 for which, count in enumerate(counts) for i in range(count)}
 
 
