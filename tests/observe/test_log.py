@@ -79,5 +79,5 @@ def test_an_engine_that_drains_says_how_it_ran() -> None:
 
     lines: list[str] = []
     with LLM("tiny", log=lines.append) as llm:
-        llm.generate(["one", "two"], SamplingParams(max_tokens=3))
+        llm.generate(["one", "two"], SamplingParams(max_tokens=3, temperature=0, ignore_eos=True))  # both end together
     assert [line for line in lines if line.startswith("2 running, 0 waiting, 0 resident; prefill ")]
