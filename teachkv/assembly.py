@@ -18,7 +18,16 @@ from teachkv.kv import BatchCache
 from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.options import EngineOptions
-from teachkv.parts import build_cache, build_model, build_ops, build_scheduler, choose_dtype, context, dtype_notes
+from teachkv.parts import (
+    alarms,
+    build_cache,
+    build_model,
+    build_ops,
+    build_scheduler,
+    choose_dtype,
+    context,
+    dtype_notes,
+)
 from teachkv.placing import Part
 from teachkv.prefix import PrefixCache, model_fingerprint
 from teachkv.reuse import Reuse
@@ -101,7 +110,7 @@ def assemble(
     assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine.model))
     if log is not None:
         log(assembly.path + f"; seed {seed}")
-        for note in (*config.notes, *loaded.report.notes, *dtype_notes(config, dtype)):
+        for note in (*config.notes, *loaded.report.notes, *dtype_notes(config, dtype), *alarms(ops)):
             log(f"note: {note}")
     return assembly
 
@@ -113,13 +122,13 @@ def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limit
         by_telling.setdefault(telling, []).append(op)
     tellings = "; ".join(f"{telling}: {' '.join(names)}" for telling, names in by_telling.items())
     ragged = "ragged" if cache.can_be_ragged else "exact lengths only"
-    notes = "".join(f"; {note}" for note in ops.notes)
+    how = "; ".join([tellings, *ops.notes])
     return (
         f"path: policy {options.policy}, batch cache {options.effective_batch_cache()} (strip {options.strip}, "
-        f"windows {options.window_cache}, {ragged}), backend {ops.backend} ({tellings}), "
+        f"windows {options.window_cache}, {ragged}), backend {ops.backend} ({how}), "
         f"decode steps {model.decode_path}, context {limits.max_model_len}, "
         f"prefix cache {'on' if options.enable_prefix_caching else 'off'}, "
-        f"speculation {options.speculative_tokens or 'off'}{notes}"
+        f"speculation {options.speculative_tokens or 'off'}"
     )
 
 

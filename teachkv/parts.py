@@ -19,6 +19,8 @@ from teachkv.options import DTYPES, EngineOptions
 from teachkv.schedule import Scheduler
 from teachkv.weights import ModelWeights
 
+ALARMS = ("NOT invariant", "CuPy cannot")
+
 
 @dataclass(frozen=True, slots=True)
 class KVBudget:
@@ -46,6 +48,11 @@ def build_ops(config: ModelConfig, loaded: LoadedModel, options: EngineOptions) 
         raise BackendError(f"backend {backend!r}: {error}") from error
     chosen = f"chosen by 'auto': {why}" if options.backend == "auto" else "asked for"
     return replace(ops, notes=(chosen, *ops.notes))
+
+
+def alarms(ops: Ops) -> list[str]:
+    """Notes that call for a person: bits that are not equal, a GPU that lies idle. The others are matters of course."""
+    return [note for note in ops.notes if any(word in note for word in ALARMS)]
 
 
 def build_model(config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions) -> Model:

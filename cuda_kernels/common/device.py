@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import sys
 from functools import lru_cache
 from types import ModuleType
 
@@ -11,19 +13,29 @@ import numpy as np
 from cuda_kernels.errors import KernelUnavailable
 
 
+def driver() -> ctypes.CDLL | None:
+    """The NVIDIA driver, if this machine has one. No CUDA package is needed to ask it."""
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+
+
 @lru_cache(maxsize=1)
 def gpu() -> tuple[bool, str]:
     """(True, name of the device) or (False, why there is none)."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
-        return False, f"CuPy cannot be imported ({error}); install the extra 'cuda12' or 'cuda13'"
+        if driver() is None:
+            return False, "no NVIDIA driver"
+        return False, f"CuPy cannot be imported: {error}; install the extra 'cuda12' or 'cuda13'"
     try:
         if cupy.cuda.runtime.getDeviceCount() < 1:
             return False, "CuPy finds no GPU"
         properties = cupy.cuda.runtime.getDeviceProperties(0)
     except Exception as error:  # a driver that is missing or too old has many exceptions
-        return False, f"CuPy cannot use the GPU ({error})"
+        return False, f"CuPy cannot use the GPU: {error}"
     return True, properties["name"].decode()
 
 

@@ -8,7 +8,6 @@ import argparse
 import ctypes
 import importlib
 import platform
-import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -103,10 +102,10 @@ def release(text: str) -> tuple[int, ...]:
 
 def driver() -> Finding:
     """The NVIDIA driver and its first GPU, asked directly: no CUDA package is needed for that."""
-    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-    try:
-        cuda = ctypes.CDLL(name)
-    except OSError:
+    from cuda_kernels.common.device import driver as load
+
+    cuda = load()
+    if cuda is None:
         return Finding(MISSING, "GPU", "no NVIDIA driver; --backend reference runs on the CPU")
     supported, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(supported))

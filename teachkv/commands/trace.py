@@ -8,7 +8,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from teachkv.commands.parsing import Verbs, add_fields, picked, say
+from teachkv.commands.parsing import Verbs, add_fields, picked
+from teachkv.commands.status import StatusLines
 from teachkv.errors import OptionError
 
 EXAMPLES = """examples:
@@ -65,7 +66,7 @@ def record(args: argparse.Namespace) -> list[Any]:
 
     prompts = read_prompts(args.prompts, args.file)
     asked: list[Any] = [[{"role": "user", "content": text}] for text in prompts] if args.chat else list(prompts)
-    with LLM(args.model, log=say, trace=True, **picked(args, EngineOptions)) as llm:
+    with LLM(args.model, log=StatusLines(), trace=True, **picked(args, EngineOptions)) as llm:
         llm.generate(asked, SamplingParams(**picked(args, SamplingParams)))
         return list(llm.trace.records)
 

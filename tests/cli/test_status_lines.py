@@ -1,6 +1,7 @@
 """Status lines and answers on one terminal; options that can be told to be none; files that are looked at first."""
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from cuda_kernels.common import device
+from teachkv import parts
 from teachkv.cli import main
 from teachkv.commands import build_parser
 from teachkv.commands.chat import Session
 from teachkv.commands.generate import print_streaming
 from teachkv.commands.parsing import picked
-from teachkv.commands.status import StatusLines
+from teachkv.commands.status import StatusLines, brief
 from teachkv.sample import SamplingParams
 from tests.engine.markov import alphabet
 
@@ -53,6 +56,59 @@ def test_no_status_line_stands_in_an_answer(monkeypatch: pytest.MonkeyPatch) -> 
     assert screen.getvalue() == (
         "before\n[1/2] a\none two\nstatus 0\nstatus 1\n\n[2/2] b\nuno due tre\nstatus 2\nstatus 3\nstatus 4\nafter\n"
     )
+
+
+def shared_pipe(monkeypatch: pytest.MonkeyPatch) -> int:
+    """One pipe for answers and status lines, as in `teachkv generate ... 2>&1 | cat`; the end to read from."""
+    out, into = os.pipe()
+    monkeypatch.setattr(sys, "stdout", os.fdopen(into, "w"))
+    monkeypatch.setattr(sys, "stderr", os.fdopen(os.dup(into), "w"))
+    return out
+
+
+def test_no_status_line_stands_in_an_answer_of_a_shared_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shared_pipe(monkeypatch)
+    tell = StatusLines()
+    print_streaming(chunks(tell), ["a", "b"], tell)
+    sys.stdout.close()
+    sys.stderr.close()
+    with os.fdopen(out) as told:
+        assert told.read() == (
+            "[1/2] a\none two\nstatus 0\nstatus 1\n\n[2/2] b\nuno due tre\nstatus 2\nstatus 3\nstatus 4\n"
+        )
+
+
+def test_the_path_is_told_without_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = one_terminal(monkeypatch)
+    tell = StatusLines()
+    tell("path: policy packed, backend reference (spec: embed; reference: linear), context 9; seed 1")
+    tell("note: flag (absent) is off")
+    assert (
+        screen.getvalue() == "path: policy packed, backend reference, context 9; seed 1\nnote: flag (absent) is off\n"
+    )
+
+
+def test_a_machine_without_a_gpu_hears_of_no_fault() -> None:
+    lines: list[str] = []
+    if device.driver() is not None:
+        pytest.skip("this machine has a GPU")
+    alphabet(log=lines.append)
+    (path,) = (line for line in lines if line.startswith("path:"))
+    assert "rms_norm linear" in path, "every op's telling, for whoever asks"
+    assert "CuPy" not in brief(path)
+    assert len(brief(path)) < 200
+    assert not any("CuPy" in line or "GPU" in line for line in lines if line != path)
+
+
+@pytest.mark.parametrize("name", ["cupy", "cuda"])
+def test_a_gpu_that_lies_idle_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "driver", lambda: object())
+    broken = SimpleNamespace(cuda=None) if name == "cuda" else None
+    monkeypatch.setitem(sys.modules, "cupy", broken)
+    monkeypatch.setattr(parts, "gpu", device.gpu.__wrapped__)
+    lines: list[str] = []
+    alphabet(log=lines.append)
+    assert [line for line in lines if line.startswith("note: chosen by 'auto': CuPy cannot")]
 
 
 def test_on_two_streams_no_line_waits(capsys: pytest.CaptureFixture[str]) -> None:
