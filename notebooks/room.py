@@ -60,7 +60,9 @@ class Room:
         seen = tuple(
             RowRecord(row, kind, int(where.row[b]), pads[b], int(where.end[b]), counts[b]) for b, row in enumerate(rows)
         )
-        plan = {"decode": rows if kind == "decode" else [], "prefill": [], "reason": "by hand"}
+        prompts = [{"id": row, "start": 0, "count": count} for row, count in zip(rows, counts, strict=True)]
+        first = kind == "prefill"
+        plan = {"decode": [] if first else rows, "prefill": prompts if first else [], "reason": "by hand"}
         events = tuple(self.cache.take_events())
         self.log.append(StepRecord(len(self.log), plan, len(rows), 0, len(rows), rows=seen, events=events))
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from html import escape
 from pathlib import Path
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.registry import OPS
-from cuda_kernels.trace import KernelTrace, as_text, trace_kernel
+from cuda_kernels.trace import KernelTrace, as_svg, as_text, order_text, trace_kernel
 from teachkv.observe.export import page
 from teachkv.observe.scenes import Scene, thread_scene
 from tools.kernel_examples import examples
@@ -40,9 +41,11 @@ def main() -> int:
     out: Path = args.out or Path("build") / f"{args.op}.html"
     out.parent.mkdir(parents=True, exist_ok=True)
     present = {array.name for launch in trace.launches for array in launch.arrays}
-    scene = busiest(trace, [name for name in arrays if name in present])
-    out.write_text(page(scene, f"{args.op}, told in {args.telling}"), encoding="utf-8")
-    print(as_text(trace), f"\n{out}: open it in a browser; the arrow keys step", sep="\n")
+    drawn = [name for name in arrays if name in present]
+    above = "".join(as_svg(trace, name) for name in drawn) + f"<pre>{escape(order_text(trace))}</pre>"
+    title = f"{args.op}, told in {args.telling}"
+    out.write_text(page(busiest(trace, drawn), title, above), encoding="utf-8")
+    print(as_text(trace), order_text(trace), "", f"{out}: open it in a browser; the arrow keys step", sep="\n")
     return 0
 
 

@@ -19,7 +19,8 @@ ROWS_LIMIT = 64
 
 @dataclass(frozen=True)
 class Panel:
-    """What one panel shows: marks are (thread, index, write); `dead` and `stop` bound the live run, if one is known."""
+    """What one panel shows: marks are (thread, index, write); `dead` and `stop` bound the live run, if one is known;
+    `across` names what is counted to the right."""
 
     title: str
     threads: int
@@ -27,6 +28,7 @@ class Panel:
     marks: frozenset[tuple[int, int, bool]]
     dead: int
     stop: int
+    across: str
 
 
 def as_svg(trace: KernelTrace, array: str, block: int | None = None) -> str:
@@ -75,7 +77,8 @@ def _panels(trace: KernelTrace, launch: LaunchTrace, array: str, block: int | No
         dead, stop = (known.first, known.stop) if known else (0, length)
         threads = max(thread for thread, _, _ in marks) + 1
         title = f"{launch.kernel}, block {chosen}: {array}[{row}]"
-        panels.append(Panel(title, threads, length, frozenset(marks), dead, stop))
+        across = "column" if len(traced.shape) == 4 else "number"
+        panels.append(Panel(title, threads, length, frozenset(marks), dead, stop, across))
     return panels
 
 
@@ -109,7 +112,7 @@ def _draw(panel: Panel, top: int) -> tuple[str, int]:
     if rows > 2:
         parts.append(f'<text x="{LEFT - 6}" y="{y0 + height:.1f}" text-anchor="end">thread {rows - 1}</text>')
     below = y0 + height + LINE - 2
-    parts.append(f'<text x="{LEFT}" y="{below:.1f}">0</text>')
+    parts.append(f'<text x="{LEFT}" y="{below:.1f}">{panel.across} 0</text>')
     parts.append(f'<text x="{LEFT + WIDTH}" y="{below:.1f}" text-anchor="end">{panel.length - 1}</text>')
     return "\n".join(parts), int(height) + 3 * LINE
 

@@ -17,7 +17,9 @@ PARTS = {"player.js": ("draw.js", "steps.js", "ops.js", "threads.js", "player.js
 
 
 # On a page of its own the player hears the keys at once.
-FOCUS = 'addEventListener("DOMContentLoaded", () => document.querySelector(".tkv-player").focus());'
+FOCUS = (
+    'addEventListener("DOMContentLoaded", () => document.querySelector(".tkv-player").focus({ preventScroll: true }));'
+)
 
 
 def asset(name: str) -> str:
@@ -41,14 +43,14 @@ def fragment(records: Sequence[StepRecord] | Scene) -> str:
     return f'{holder}<script type="application/json" id="{name}">{data}</script>\n'
 
 
-def page(records: Sequence[StepRecord] | Scene, title: str = "teachkv trace") -> str:
-    """A whole page in one file: no request to anywhere."""
+def page(records: Sequence[StepRecord] | Scene, title: str = "teachkv trace", above: str = "") -> str:
+    """A whole page in one file: no request to anywhere. `above`: HTML that stands before the player."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title>\n<style>{asset('player.css')}\nbody {{ margin: 1rem; }}\n"
-        "@media (prefers-color-scheme: dark) { body { background: #0d1117; color: #e6edf3; } }</style></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n{fragment(records)}<script>{asset('player.js')}{FOCUS}</script></body></html>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{asset('player.css')}\nbody {{ margin: 1rem; max-width: 56rem; }}"
+        "\n@media (prefers-color-scheme: dark) { body { background: #0d1117; color: #e6edf3; } }</style></head>\n"
+        f"<body><h1>{html.escape(title)}</h1>\n{above}{fragment(records)}<script>{asset('player.js')}{FOCUS}</script></body></html>\n"
     )
 
 

@@ -3,19 +3,26 @@
 (function () {
   const { draw, make, picture, wide } = window.tkv;
   const span = () => wide() - 84; // from the names of the rows to the right edge
+  const HIGH = 20, PITCH = 26; // of a row, and from one row to the next
 
   // One row: dead prefix, live columns, columns written in this step.
   function drawRow(svg, row, y, from, scale) {
     const x = (column) => 76 + (column - from) * scale;
     const first = Math.max(row.lead_pad, from), fresh = row.end - row.new_tokens;
-    draw("text", { x: 0, y: y + 11 }, svg, `#${row.id} ${row.kind === "decode" ? "row " + row.row : "prompt"}`);
-    if (first > from) draw("rect", { class: "dead", x: x(from), y, width: (first - from) * scale, height: 14 }, svg);
+    draw("text", { x: 0, y: y + 15 }, svg, `#${row.id} ${row.kind === "decode" ? "row " + row.row : "prompt"}`);
+    if (first > from) draw("rect", { class: "dead", x: x(from), y, width: (first - from) * scale, height: HIGH }, svg);
     if (fresh > first) {
       const kind = row.kind === "decode" ? "live" : "stage";
-      draw("rect", { class: kind, x: x(first), y, width: (fresh - first) * scale, height: 14 }, svg);
+      draw("rect", { class: kind, x: x(first), y, width: (fresh - first) * scale, height: HIGH }, svg);
     }
     const width = Math.max(row.new_tokens * scale, 2);
-    draw("rect", { class: "new", x: x(Math.max(fresh, first)), y, width, height: 14 }, svg);
+    draw("rect", { class: "new", x: x(Math.max(fresh, first)), y, width, height: HIGH }, svg);
+    for (let column = from; scale >= 8 && column <= row.end; column++) {
+      draw("line", { class: "cell", x1: x(column), x2: x(column), y1: y, y2: y + HIGH }, svg);
+    }
+    if ((first - from) * scale > 44) {
+      draw("text", { x: (x(from) + x(first)) / 2, y: y + 15, "text-anchor": "middle" }, svg, "dead");
+    }
   }
 
   function describe(record) {
@@ -33,14 +40,21 @@
     return [rows.length ? Math.max(0, first - margin) : 0, last];
   }
 
+  // Their numbers: each where there is room, else every second, fifth, tenth ...
+  function drawColumns(svg, from, columns, scale, y) {
+    const every = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((n) => n * scale >= 30) || 1000;
+    draw("text", { x: 0, y }, svg, "column");
+    for (let column = Math.ceil(from / every) * every; column < columns; column += every) {
+      draw("text", { x: 76 + (column - from + 0.5) * scale, y, "text-anchor": "middle" }, svg, `${column}`);
+    }
+  }
+
   function drawRows(holder, record) {
     const [from, columns] = shownColumns(record.rows);
-    const scale = span() / (columns - from), height = Math.max(record.rows.length, 1) * 18 + 22;
+    const scale = span() / (columns - from), height = Math.max(record.rows.length, 1) * PITCH + 18;
     const svg = picture(holder, height, describe(record));
-    record.rows.forEach((row, index) => drawRow(svg, row, index * 18 + 2, from, scale));
-    const bottom = height - 8;
-    draw("text", { x: 76, y: bottom }, svg, `column ${from}`);
-    draw("text", { x: 76 + span(), y: bottom, "text-anchor": "end" }, svg, `column ${columns - 1}`);
+    record.rows.forEach((row, index) => drawRow(svg, row, index * PITCH + 2, from, scale));
+    drawColumns(svg, from, columns, scale, height - 6);
     if (!record.rows.length) draw("text", { x: 76, y: 14 }, svg, record.refused || "nothing ran");
   }
 
@@ -85,7 +99,7 @@
     ],
     head: (at) => `${records[at].running} running, ${records[at].waiting} waiting, ${records[at].resident} resident`,
     show(at, holder) {
-      drawTimeline(holder, records, at);
+      if (records.length > 2) drawTimeline(holder, records, at);
       drawRows(holder, records[at]);
       say(make("div", holder, { className: "said" }), records[at]);
     },

@@ -45,7 +45,11 @@
     for (const i of before.keys()) box(...grid.cell(i), 1, 1, before.get(i) ? "new" : "live", { "fill-opacity": 0.3 });
     for (const i of now.keys()) box(...grid.cell(i), 1, 1, now.get(i) ? "new" : "live");
     box(0, 0, grid.wide, grid.high, "frame");
-    return grid.high * h + 8;
+    if (grid.row === null) return grid.high * h + 8;
+    const below = { y: y + grid.high * h + 12 };
+    draw("text", { x: 110, ...below }, svg, "column 0");
+    draw("text", { x: 110 + grid.wide * w, ...below, "text-anchor": "end" }, svg, `${grid.wide - 1}`);
+    return grid.high * h + 22;
   }
 
   // A box per thread of the block; those that had their turn are filled.
@@ -87,7 +91,7 @@
     });
     const all = (list) => list.flatMap((f) => f.touches);
     const shown = grids.filter(([grid, number]) => marks(grid, all(mine), number).size);
-    const height = shown.reduce((sum, [grid]) => sum + grid.high * Math.max(3, Math.min(10, 80 / grid.high)) + 8, 4);
+    const height = shown.reduce((sum, [grid]) => sum + grid.high * Math.max(3, Math.min(10, 80 / grid.high)) + (grid.row === null ? 8 : 22), 4);
     const svg = picture(holder, height, `block ${frame.block}, thread ${frame.thread} ${sentence(launch, frame)}`);
     let y = 2;
     for (const [grid, number] of shown) {
