@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from teachkv.errors import TokenizerError
+from teachkv.text.chat_template import ChatTemplate
 from teachkv.text.tokenizer import AnyTokenizer
-
-if TYPE_CHECKING:
-    from teachkv.text.chat_template import ChatTemplate
 
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
@@ -23,7 +20,7 @@ class ByteTokenizer(AnyTokenizer):
         eos: str | None = SPECIALS[0],
         bos: str | None = None,
         vocab_size: int | None = None,
-        chat_template: "ChatTemplate | None" = None,
+        chat_template: ChatTemplate | None = None,
     ) -> None:
         self._specials = {text: 256 + place for place, text in enumerate(specials)}
         self._spelled = {number: text for text, number in self._specials.items()}

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teachkv.errors import TemplateError
-from teachkv.text.chat_template import ChatTemplate
-from teachkv.text.tokenizer import AnyTokenizer, Message
+from teachkv.text.chat_template import ChatTemplate, Message
+from teachkv.text.vocabulary import Vocabulary
 
 log = logging.getLogger("teachkv.text")
 MARK_DIGITS = 24
 
 
 def chat_ids(
-    tokenizer: AnyTokenizer,
+    tokenizer: Vocabulary,
     template: ChatTemplate,
     messages: Sequence[Message],
     *,
@@ -59,7 +59,7 @@ class Shield:
     what an assistant said, since templates look for them there.
     """
 
-    def __init__(self, tokenizer: AnyTokenizer, mark: str) -> None:
+    def __init__(self, tokenizer: Vocabulary, mark: str) -> None:
         self.mark, self.used = mark, ""
         controls = {text: token for text, token in tokenizer.special_tokens.items() if len(text) > 1}
         self.every = _any_of(controls)

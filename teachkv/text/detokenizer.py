@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Sequence
 
-from teachkv.text.tokenizer import AnyTokenizer
+from teachkv.text.vocabulary import Vocabulary
 
 # Tokens of the prompt that can still hold bytes of an unfinished character: four bytes, with room for empty ones.
 TAIL = 8
@@ -16,7 +16,7 @@ class Detokenizer:
     the whole sequence decoded at once would; without it the first token starts a text.
     """
 
-    def __init__(self, tokenizer: AnyTokenizer, prompt_ids: Sequence[int] = (), *, skip_special: bool = True) -> None:
+    def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int] = (), *, skip_special: bool = True) -> None:
         self.tokenizer, self.skip_special = tokenizer, skip_special
         self.utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.strip = tokenizer.strips_first
