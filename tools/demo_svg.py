@@ -4,6 +4,7 @@ python -m tools.demo_svg docs/assets/demo.svg
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import textwrap
@@ -15,21 +16,29 @@ COMMAND = [
     *("Hi!", "Name three primary colours.", "What is a key-value cache? Answer in one sentence."),
     *("--file", "tools/demo/review.txt", "--file", "tools/demo/keeper.txt"),
 ]
+STATUS = re.compile(r"(path|note|engaged): |ready in |\d+ running, |\d+ answers, ")
 WIDTH, LINE, LETTER = 104, 19, 8.05
 
 
 def shown(command: list[str]) -> list[tuple[str, str]]:
-    """(kind, line) as a terminal shows them: status lines first-come between the answers' lines."""
+    """(kind, line) as a terminal shows them: answers and status lines share one place and keep their order."""
     done = subprocess.run(
-        [sys.executable, "-m", "teachkv", *command], capture_output=True, text=True, check=True, encoding="utf-8"
+        [sys.executable, "-m", "teachkv", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
+        encoding="utf-8",
     )
     lines = [("prompt", "$ make demo")]
-    status = [line for line in done.stderr.splitlines() if not line.startswith(("engaged:", "path:"))]
-    lines += [("status", line) for line in status[:1]]
     for line in done.stdout.splitlines():
-        kind = "head" if line.startswith("[") else "text"
-        lines += [(kind, part) for part in textwrap.wrap(line, WIDTH) or [""]]
-    return lines + [("status", part) for line in status[1:] for part in textwrap.wrap(line, WIDTH)]
+        lines += [(kind_of(line), part) for part in textwrap.wrap(line, WIDTH) or [""]]
+    return lines
+
+
+def kind_of(line: str) -> str:
+    if re.match(r"\[\d+/\d+\] ", line):
+        return "head"
+    return "status" if STATUS.match(line) else "text"
 
 
 def svg(lines: list[tuple[str, str]]) -> str:

@@ -7,51 +7,25 @@ Writes engine.json: machine, versions, every comparison with its figure.
 
 import argparse
 import json
-import platform
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from teachkv import LLM, SamplingParams
-from teachkv.checkpoint import LoadedModel, LoadReport
-from teachkv.checkpoint.builtin import random_weights
-from teachkv.checkpoint.byte_tokenizer import byte_tokenizer_files
 from teachkv.checkpoint.shapes import SHAPES
-from teachkv.checkpoint.text_files import MemoryFiles
-from teachkv.config import ModelConfig
 from teachkv.fused import FusedModel, fused
 from teachkv.graphs import CLASSES, GraphedModel
 from teachkv.model import Model
 from teachkv.observe import Observer
-from teachkv.serving import Serving
 from tests.toys import FAMILIES, write_tiny
+from tools.device.engines import load_into, machine, relative, shaped
 
 ROOF = 4400  # GB/s that one H200 reads, measured
 TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
-
-
-def shaped(name: str, layers: int | None = None, **options: Any) -> LLM:
-    """An LLM of a published shape with random weights."""
-    from teachkv.assembly import assemble
-    from teachkv.options import EngineOptions
-
-    config = ModelConfig.from_dict(SHAPES[name], source=name)
-    if layers is not None:
-        config = replace(config, num_layers=layers, windows=config.windows[:layers])
-    texts = MemoryFiles(name, byte_tokenizer_files(None))
-    loaded = LoadedModel(name, None, config, random_weights(config, 0, threads=16), texts, texts, LoadReport("random"))
-    llm = LLM.__new__(LLM)
-    llm._serving = Serving(assemble(loaded, EngineOptions.parse(options), log=print))
-    return llm
-
-
-def relative(out: Any, ref: Any) -> float:
-    return float(np.linalg.norm(out - ref) / np.linalg.norm(ref))
 
 
 def families(found: list[dict[str, Any]]) -> None:
@@ -179,23 +153,6 @@ def speeds(found: list[dict[str, Any]], quick: bool) -> None:
                     speed(llm, found, name, batch, spread)
 
 
-def load_into(peer: Any, loaded: LoadedModel) -> None:
-    """Our weights under their Hugging Face names."""
-    import torch
-
-    from teachkv.checkpoint.names import expected
-
-    config = replace(loaded.config, tie_embeddings=True)
-    state = {}
-    for item in expected(config, "hf"):
-        place = loaded.weights if item.layer is None else loaded.weights.layers[item.layer]
-        state[item.name] = torch.from_numpy(np.array(getattr(place, item.own)))
-    missing, unexpected = peer.load_state_dict(state, strict=False)
-    assert not unexpected, unexpected
-    assert set(missing) <= {"lm_head.weight"}, missing
-    peer.tie_weights()
-
-
 def against_transformers(found: list[dict[str, Any]]) -> None:
     """The same random weights in transformers on the same card: logits and greedy tokens."""
     import torch
@@ -222,15 +179,8 @@ def main() -> int:
     parser.add_argument("--skip-transformers", action="store_true")
     parser.add_argument("--quick", action="store_true", help="one batch size, few requests")
     args = parser.parse_args()
-    import cupy
-
-    properties = cupy.cuda.runtime.getDeviceProperties(0)
     found: list[dict[str, Any]] = []
-    record = {
-        "machine": f"{properties['name'].decode()}, driver {cupy.cuda.runtime.driverGetVersion()}",
-        "versions": {"python": platform.python_version(), "cupy": cupy.__version__, "numpy": np.__version__},
-        "checks": found,
-    }
+    record = machine() | {"checks": found}
 
     def save() -> None:
         (args.out / "engine.json").write_text(json.dumps(record, indent=1) + "\n")

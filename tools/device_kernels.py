@@ -1,55 +1,70 @@
 """Raw kernels on a device: correctness, bits, big offsets and time, as one JSON record.
 
-python tools/device_kernels.py check --out DIR      every op, dtype and shape against float64; bits; offsets past 2^31
-python tools/device_kernels.py tiny                 a few launches of everything, for compute-sanitizer
-python tools/device_kernels.py time --out DIR       microseconds and GB/s or TFLOP/s at two models' shapes
+python tools/device_kernels.py check --out DIR [--jobs 8]   every op, dtype and shape against float64; bits; big offsets
+python tools/device_kernels.py tiny                         a few launches of everything, for compute-sanitizer
+python tools/device_kernels.py time --out DIR               microseconds and GB/s or TFLOP/s at two models' shapes
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import cupy
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.device import checks, timing
+from tools.device import matrix, timing
+from tools.device.checks import DTYPES
+from tools.device.engines import machine
+from tools.device.tiny import tiny
 
 
-def machine() -> dict[str, str]:
-    """What the figures were measured on."""
-    runtime = cupy.cuda.runtime
-    name = runtime.getDeviceProperties(0)["name"].decode()
-    versions = {
-        "cupy": cupy.__version__,
-        "cuda": str(runtime.runtimeGetVersion()),
-        "driver": str(runtime.driverGetVersion()),
-    }
-    return {"device": name, "python": sys.version.split()[0], **versions}
+def shared_check(dtypes: tuple[str, ...], jobs: int) -> dict[str, Any]:
+    """The check in `jobs` processes. Raises RuntimeError if one of them dies."""
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [
+            subprocess.Popen(
+                [sys.executable, __file__, "check", "--dtype", *dtypes, "--part", str(part), str(jobs), "--out", folder]
+            )
+            for part in range(jobs)
+        ]
+        codes = [part.wait() for part in parts]
+        if any(code > 1 or code < 0 for code in codes):
+            raise RuntimeError(f"a part of the check ended with {codes}")
+        return matrix.merged([json.loads(file.read_text())["check"] for file in Path(folder).glob("*.json")])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("check", "tiny", "time", "variants"))
-    parser.add_argument("--dtype", choices=tuple(checks.DTYPES), help="check: this one only")
+    parser.add_argument("--dtype", choices=tuple(DTYPES), nargs="+", default=tuple(DTYPES), help="check: these only")
+    parser.add_argument("--jobs", type=int, default=1, help="check: in so many processes")
+    parser.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), help="check: part I of N of the jobs")
     parser.add_argument("--out", type=Path, default=None, help="folder for the JSON record")
     options = parser.parse_args()
     if options.what == "tiny":
         cupy.cuda.set_allocator(None)  # one allocation per array: the checker sees every end
-        checks.tiny()
+        tiny()
         print("tiny: done")
         return 0
-    parts = {"check": lambda: checks.run(options.dtype), "time": timing.run, "variants": timing.tile_variants}
-    record = {"machine": machine(), options.what: parts[options.what]()}
+    name = f"kernels-{options.what}" + (f"-{options.part[0]}" if options.part else "")
+    if options.what == "check" and options.jobs > 1:
+        found = shared_check(tuple(options.dtype), options.jobs)
+    elif options.what == "check":
+        found = matrix.run(tuple(options.dtype), *(options.part or (0, 1)))
+    else:
+        found = {"time": timing.run, "variants": timing.tile_variants}[options.what]()
     if options.out is not None:
-        (options.out / f"kernels-{options.what}{'-' + options.dtype if options.dtype else ''}.json").write_text(
-            json.dumps(record, indent=1)
-        )
-    failed = record[options.what].get("failed", 0)
-    print(f"{options.what}: {failed} failed")
+        record = machine() | {options.what: found}
+        (options.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    failed = found.get("failed", 0)
+    print(f"{name}: {found.get('cells', '')} cells, {failed} failed")
     return 1 if failed else 0
 
 

@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cuda_kernels.registry import OPS, get
-from tools.device import checks, timing
+from tools.device import checks, matrix, timing
 
 # Tiny grids are meant here; Numba warns that they leave a GPU idle.
 warnings.filterwarnings("ignore", message=".*under-utilization.*")
@@ -68,7 +68,7 @@ def raw_follows_numba(report: checks.Report) -> None:
 
 def check(dtype: str | None) -> dict[str, Any]:
     """The matrix of tools/device/checks.py with the Numba telling, and the shared stream."""
-    record = checks.run(dtype)
+    record = matrix.run((dtype,) if dtype else tuple(checks.DTYPES))
     report = checks.Report()
     raw_follows_numba(report)
     record["cells"] += report.cells
@@ -113,7 +113,7 @@ def main() -> int:
     parser.add_argument("--dtype", choices=tuple(checks.DTYPES), help="check: this one only")
     parser.add_argument("--out", type=Path, required=True, help="folder for the JSON record")
     options = parser.parse_args()
-    for module in (checks, timing):
+    for module in (checks, matrix, timing):
         vars(module)["get"] = numba_in_place_of_raw
     began = time.perf_counter()
     record: dict[str, Any] = {"machine": machine(), "telling": "numba", "ops": list(OPS)}

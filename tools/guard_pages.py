@@ -1,79 +1,34 @@
-"""Guard and exercise pages, from the cards in the code and a captured run of `pytest --mutate`.
+"""Guard pages, from the cards in the code and the red runs that were captured (tools/red_runs.py).
 
-    python tools/guard_pages.py capture [PYTEST ARGUMENTS]   run the mutants, keep the red runs in docs/guards/red.json
-    python tools/guard_pages.py merge REPORT                 take over a JSON report of such a run
-    python tools/guard_pages.py write FOLDER                 write the pages (the site makes them as it is built)
-
-Reason, origin, code and diffs are read from the code as it is; only the red runs are kept, and each is kept with the
-digest of the mutant it belongs to, so that a page says so when the code has moved on since.
+Reason, origin, code and diffs are read from the code as it is. The site makes the pages as it is built.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import json
-import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from teachkv.mutate.cards import Guard, Mutant
 from teachkv.mutate.errors import MutateError
-from teachkv.mutate.exercise import Exercise, load_exercises
 from teachkv.mutate.listing import diff_lines
 from teachkv.mutate.registry import Registry, relative
-from teachkv.mutate.settings import Settings, read_settings
+from teachkv.mutate.settings import read_settings
+from tools.markdown import cell, fenced, origin, plain, sentence
+from tools.red_runs import Runs, digest
 
 ROOT = Path(__file__).resolve().parent.parent
-RED = ROOT / "docs" / "guards" / "red.json"
-SELECT = "not peers and not gpu and not slow and not model"
-Runs = dict[str, dict[str, Any]]
 TRUTH = ROOT / "docs" / "evidence" / "mutation-ground-truth.json"
 AROUND = 3  # lines of code shown on either side of a guard
 
 
-def digest(mutant: Mutant) -> str:
-    """Of what the mutant changes: a red run is shown as long as this is what ran."""
-    return hashlib.sha256("\n".join([*mutant.old, "->", *mutant.new]).encode()).hexdigest()[:12]
-
-
-def capture(arguments: list[str]) -> int:
-    """Run the mutants and merge what they did into the kept runs; others are left as they were."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        chosen = [f"--mutate-report=json:{report}", *(arguments or ["-m", SELECT])]
-        subprocess.run([sys.executable, "-m", "pytest", "--mutate", *chosen], cwd=ROOT, check=False)
-        merge(json.loads(report.read_text(encoding="utf-8")))
-    return 0
-
-
-def merge(report: dict[str, Any]) -> None:
-    """Take over a JSON report of `pytest --mutate`."""
-    registry, runs = Registry.load(read_settings(ROOT)), read_runs()
-    for result in report["results"]:
-        if result["automatic"] or result["id"] not in registry.mutants:
-            continue
-        kept = {key: result[key] for key in ("verdict", "lane", "killer", "text", "reached_by", "explanation", "tests")}
-        # The page speaks of the project, not of a machine or of a child's folder.
-        kept["text"] = re.sub(r"/\S*/mutate-(\w+/\d+/|\.+)", ".../", kept["text"].replace(f"{ROOT}/", ""))
-        kept["of"], before = digest(registry.mutants[result["id"]]), runs.get(result["id"])
-        if before and before["of"] == kept["of"]:  # a run traces no more tests than it needs; another knew of more
-            kept["reached_by"] = max(kept["reached_by"], before["reached_by"])
-        runs[result["id"]] = kept
-    known = {name: runs[name] for name in sorted(runs) if name in registry.mutants}
-    RED.parent.mkdir(parents=True, exist_ok=True)
-    RED.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-
-
-def read_runs() -> Runs:
-    runs: Runs = json.loads(RED.read_text(encoding="utf-8")) if RED.exists() else {}
-    return runs
+def load() -> Registry:
+    """The cards of the code as it is. Raises MutateError for drifted ones."""
+    registry = Registry.load(read_settings(ROOT))
+    if registry.problems:
+        raise MutateError("; ".join(problem.show(ROOT) for problem in registry.problems))
+    return registry
 
 
 def pages(registry: Registry, runs: Runs) -> Iterator[tuple[str, str]]:
@@ -98,7 +53,7 @@ def index(registry: Registry) -> str:
         by_package.setdefault(package_of(registry, guard), []).append(guard)
     for package, guards in sorted(by_package.items()):
         lines += [f"## {package}", "", "| guard | why | origin |", "|---|---|---|"]
-        lines += [f"| [{g.id}]({g.id}.md) | {cell(g.why)} | {cell(g.origin or '')} |" for g in guards]
+        lines += [f"| [{g.id}]({g.id}.md) | {cell(g.why)} | {origin(g.origin or '')} |" for g in guards]
         lines.append("")
     return "\n".join(lines) + "\n"
 
@@ -124,7 +79,7 @@ def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
     mutants.sort(key=lambda mutant: mutant.path != guard.path)  # those of the code that is shown come first
     yield from (f"# {guard.id}", "", f"**Why it is there.** {sentence(guard.why)}", "")
     if guard.origin:
-        yield from (f"**Where it comes from.** {sentence(guard.origin)}", "")
+        yield from (f"**Where it comes from.** {origin(guard.origin[:1].upper() + guard.origin[1:])}.", "")
     yield from (f"**Where it stands.** `{relative(registry.root, guard.path)}`, line {guard.line}.", "")
     yield from fenced(language(guard.path), guarded_code(registry, guard, mutants))
     for mutant in mutants:
@@ -156,7 +111,8 @@ def code_only(lines: list[str]) -> list[str]:
 
 
 def mutant_part(registry: Registry, mutant: Mutant, run: dict[str, Any] | None) -> Iterator[str]:
-    yield from (f"## {mutant.name} {{ #{mutant.name} }}", "")
+    kind = "Decoy" if mutant.words.decoy else "Mutant"
+    yield from (f"## {kind}: {mutant.name} {{ #{mutant.name} }}", "")
     if mutant.words.decoy:
         yield from ("A *decoy*: written otherwise, meaning the same. No test may go red for it.", "")
     yield from fenced("diff", [line for line in list(diff_lines(registry, mutant))[2:] if not is_card(line)])
@@ -185,8 +141,9 @@ def survivor_part(registry: Registry, guard: Guard) -> Iterator[str]:
 def run_part(run: dict[str, Any]) -> Iterator[str]:
     """What was captured: the red test, what it said, and who else noticed."""
     if run["killer"]:
+        file, _, test = run["killer"].partition("::")
         said = [f"E   {line}" for line in run["text"].splitlines() if line.strip()]
-        yield from ("Without the guard this test goes red:", "", f"`{run['killer']}`", "")
+        yield from (f"Without the guard `{test}` goes red (in `{file}`):", "")
         yield from fenced("text", said or [f"E   {run['verdict']}"])
     else:
         yield from (
@@ -205,10 +162,6 @@ def is_card(line: str) -> bool:
     return line[:1] == " " and line.strip().startswith(("#", "//"))
 
 
-def fenced(kind: str, lines: list[str]) -> list[str]:
-    return [f"````{kind}", *lines, "````", ""]
-
-
 def language(path: Path) -> str:
     return "python" if path.suffix == ".py" else "cpp"
 
@@ -216,99 +169,3 @@ def language(path: Path) -> str:
 def dedent(lines: list[str]) -> list[str]:
     depth = min((indent(line) for line in lines if line.strip()), default=0)
     return [line[depth:] for line in lines]
-
-
-def plain(text: str) -> str:
-    """Text of a comment as Markdown that shows it as it is."""
-    for mark in "\\*_[]<>|":
-        text = text.replace(mark, f"\\{mark}")
-    return text.rstrip(".")
-
-
-def sentence(text: str) -> str:
-    return f"{plain(text[:1].upper() + text[1:])}."
-
-
-def cell(text: str) -> str:
-    return plain(text).replace("\n", " ")
-
-
-HOW = """# Exercises
-
-An exercise gives you an incident, an import line and an empty test. Your test must pass on the real engine, accept a
-rewrite that changes nothing, and go red by its own assertion when the guard is taken away.
-
-    pytest --mutate --exercise            # the next one
-    pytest --mutate --exercise-hint       # three hints each
-    pytest --mutate --exercise-list       # how far you are
-
-"""
-
-ALONE = """## Without a catalogue
-
-Every guard is an exercise. Take one from the list, cover the diff, and ask: which input shows that it is gone? Then
-
-    pytest --mutate-with=GUARD/MUTANT path/to/your_test.py
-
-must be red, and plain pytest green. [Your first mutant](../notebooks/14_your_first_mutant.ipynb) goes through one.
-The [guards](../guards/index.md) with an origin are those that hurt somebody:
-
-"""
-
-
-def exercise_pages(registry: Registry, settings: Settings) -> Iterator[tuple[str, str]]:
-    """The list of exercises and a page of each; hints are folded away, the mutants are named and not shown."""
-    exercises = load_exercises(settings.exercises) if settings.exercises else []
-    lines = [HOW]
-    lines += [f"{number}. [{one.title}]({one.name}.md)" for number, one in enumerate(exercises, 1)]
-    origins = [
-        f"- [{g.id}](../guards/{g.id}.md): {plain(g.why)} ({plain(g.origin)})"
-        for g in registry.guards.values()
-        if g.origin
-    ]
-    yield "exercises/index.md", "\n".join([*lines, "", ALONE, *origins]) + "\n"
-    for one in exercises:
-        yield f"exercises/{one.name}.md", "\n".join(exercise_page(registry, one)) + "\n"
-
-
-def exercise_page(registry: Registry, one: Exercise) -> Iterator[str]:
-    guards = dict.fromkeys(registry.mutant(name).guard for name in one.mutants)
-    kind = "Find the line: one guard is missing." if one.kind == "hunt" else "Write the test."
-    yield from (f"# {one.title}", "", kind, "")
-    yield from fenced("bash", [f"pytest --mutate --exercise {one.name}"])
-    yield from fenced("python", (one.folder / "given.py").read_text(encoding="utf-8").splitlines())
-    for number, hint in enumerate(one.hints, 1):
-        yield from (f'??? tip "Hint {number}"', "", f"    {plain(hint)}", "")
-    if one.kind != "hunt":
-        yield from ('??? note "The guards it is about"', "", *(f"    - [{g}](../guards/{g}.md)" for g in guards), "")
-
-
-def all_pages() -> Iterator[tuple[str, str]]:
-    """Every generated page of guards and exercises. Raises MutateError for drifted cards."""
-    settings = read_settings(ROOT)
-    registry = Registry.load(settings)
-    if registry.problems:
-        raise MutateError("; ".join(problem.show(ROOT) for problem in registry.problems))
-    yield from pages(registry, read_runs())
-    yield from exercise_pages(registry, settings)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("capture", "merge", "write"))
-    parser.add_argument("arguments", nargs="*")
-    args, more = parser.parse_known_args()
-    if args.what == "capture":
-        return capture([*args.arguments, *more])
-    if args.what == "merge":
-        merge(json.loads(Path(args.arguments[0]).read_text(encoding="utf-8")))
-        return 0
-    for name, text in all_pages():
-        path = Path(args.arguments[0]) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,8 +17,10 @@ from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 from cuda_kernels.registry import OPS
+from teachkv.mutate.settings import read_settings
 from teachkv.observe.export import asset
-from tools import case_pages, guard_pages, kernel_pages
+from tools import case_pages, exercise_pages, guard_pages, kernel_pages
+from tools.red_runs import read_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,7 +48,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 def generated() -> Iterator[tuple[str, str]]:
     """(path, text) of every page and asset that is not written by hand."""
-    yield from guard_pages.all_pages()
+    registry = guard_pages.load()
+    yield from guard_pages.pages(registry, read_runs())
+    yield from exercise_pages.pages(registry, read_settings(ROOT))
     records = kernel_pages.read_records(kernel_pages.EVIDENCE)
     yield "kernels/index.md", kernel_pages.index(OPS)
     for op in OPS:
