@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.codetree import same_meaning
@@ -19,7 +20,7 @@ from teachkv.mutate.words import Words
 
 @dataclass(frozen=True)
 class _Piece:
-    """A simple statement, or the header of a compound one, that lies inside a guard's span."""
+    """A simple statement, or the header of a compound one."""
 
     statement: ast.stmt
     first: int
@@ -89,7 +90,7 @@ def _text(registry: Registry, mutant: Mutant) -> str:
 def _in_span(file: SourceFile, mutant: Mutant, span: Span) -> Iterator[Mutant]:
     lines = file.text.splitlines()
     number = 0
-    for piece in _pieces(ast.parse(file.text), span):
+    for piece in (piece for piece in _pieces(file.text) if span.first <= piece.first and piece.last <= span.last):
         old = tuple(lines[piece.first - 1 : piece.last])
         margin = old[0][: len(old[0]) - len(old[0].lstrip())]
         for name, statement in variants(copy.deepcopy(piece.statement)):
@@ -112,13 +113,17 @@ def _is_new(file: SourceFile, made: Mutant, piece: _Piece) -> bool:
         return False
 
 
-def _pieces(tree: ast.Module, span: Span) -> Iterator[_Piece]:
-    for node in ast.walk(tree):
+@lru_cache(maxsize=1)  # the spans come file by file
+def _pieces(text: str) -> list[_Piece]:
+    """Those of a whole file."""
+    pieces = []
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.stmt) or isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             continue
         last = node.body[0].lineno - 1 if _is_compound(node) else node.end_lineno or node.lineno  # type: ignore[attr-defined]
-        if node.lineno <= last and span.first <= node.lineno and last <= span.last:
-            yield _Piece(node, node.lineno, last)
+        if node.lineno <= last:
+            pieces.append(_Piece(node, node.lineno, last))
+    return pieces
 
 
 def _is_compound(node: ast.stmt) -> bool:

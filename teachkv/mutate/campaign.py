@@ -58,11 +58,12 @@ class Campaign:
         self._cold_start = COLD_START
         self._live = LiveFunctions(file.path for file in registry.files)
         self._ran = ran
-        launcher = Launcher(session, self.spans, lane)
-        self.spawns_because = launcher.why
         self.plans: dict[str, Plan | SyntaxError] = {mutant.id: self._plan(mutant) for mutant in mutants}
         self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))
-        self.pool = Pool(self.option.mutate_jobs, self._folder, launcher)
+        self._launcher = Launcher(session, self.spans, lane)
+        self.spawns_because = self._launcher.why
+        self.pool = Pool(self.option.mutate_jobs, self._folder, self._launcher)
+        self._reporter = session.config.pluginmanager.getplugin("terminalreporter")
 
     def run(self) -> None:
         """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""
@@ -98,14 +99,15 @@ class Campaign:
 
     def progress(self, text: str) -> None:
         """Where the run is, on one line: a dot for each mutant that holds, a letter for each that does not."""
-        reporter = self.session.config.pluginmanager.getplugin("terminalreporter")
-        if reporter is not None:
-            reporter.write(text, flush=True)
+        if self._reporter is not None:
+            self._reporter.write(text, flush=True)
 
     def __enter__(self) -> Campaign:
+        self._launcher.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._launcher.__exit__()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _plan(self, mutant: Mutant) -> Plan | SyntaxError:

@@ -26,21 +26,30 @@ from teachkv.mutate.task import Answer, Task, send
 class Runner:
     """Runs items of a session one after the other through pytest's own protocol, so that every plugin takes part."""
 
-    def __init__(self, session: pytest.Session, tracer: ReachTracer | Observer | None = None) -> None:
-        self._session, self._tracer = session, tracer
+    def __init__(self, session: pytest.Session) -> None:
+        self.session = session
+        self._tracer: ReachTracer | Observer | None = None
         self._items = {item.nodeid: item for item in session.items}
-        packages = read_settings(session.config.rootpath).packages
-        self._recorder = Recorder(tracer if isinstance(tracer, ReachTracer) else None, packages)
+        self._recorder = Recorder(read_settings(session.config.rootpath).packages)
         session.config.pluginmanager.register(self._recorder)
+        self._quiet = isolate.Quiet(session.config)
         self._start = Path.cwd()
 
-    def run(self, task: Task) -> list[TestOutcome]:
+    def close(self) -> None:
+        """The session as it was, for a process that goes on."""
+        self._quiet.restore()
+        self.session.config.pluginmanager.unregister(self._recorder)
+
+    def run(self, task: Task, tracer: ReachTracer | Observer | None) -> list[TestOutcome]:
         """The outcomes in order; nothing runs after the first outcome among the task's `stop_at`."""
+        self._tracer = tracer
+        self._recorder.tracer = tracer if isinstance(tracer, ReachTracer) else None
         outcomes: list[TestOutcome] = []
         items = [self._items[nodeid] for nodeid in task.nodeids]
-        environment = dict(os.environ)
+        environment = dict(os.environ) if len(items) > 1 else {}
         for item, after in zip(items, [*items[1:], None], strict=True):
-            self._restore(environment)
+            if outcomes:
+                self._restore(environment)
             outcomes.append(self._run_one(item, after))
             if outcomes[-1].outcome in task.stop_at:
                 break
@@ -77,7 +86,7 @@ class Runner:
 
 
 def run_forked(
-    session: pytest.Session, task: Task, tracer: ReachTracer | None, pipe: int, folder: Path, tie: Callable[[], object]
+    runner: Runner, task: Task, tracer: ReachTracer | None, pipe: int, folder: Path, tie: Callable[[], object]
 ) -> NoReturn:
     """Called right after the fork, in the child. Whatever happens, the parent's stack is never returned to."""
     try:
@@ -85,17 +94,18 @@ def run_forked(
         tie()
         isolate.redirect(Path(f"{folder}.log"))
         isolate.limit(task.budget, task.memory)
-        isolate.quieten(session.config, folder)
         isolate.seed()
-        send(pipe, answer_for(session, task, tracer, folder))
+        send(pipe, answer_for(runner, task, tracer, folder))
     except BaseException:
         traceback.print_exc(file=sys.__stderr__)
         os._exit(70)
     os._exit(0)
 
 
-def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None, folder: Path) -> Answer:
+def answer_for(runner: Runner, task: Task, tracer: ReachTracer | None, folder: Path) -> Answer:
     """Applies the task's plan (or, as a control, the same code once more) and runs its tests."""
+    config = runner.session.config
+    isolate.own_temp(config, folder)
     plan: Plan | None = task.plan
     overlay = None
     applied = True
@@ -103,7 +113,7 @@ def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None, 
     if plan is not None:
         swaps = plan.undo if task.noop else plan.swaps
         applied = apply_swaps(swaps) > 0
-        settings = read_settings(session.config.rootpath)
+        settings = read_settings(config.rootpath)
         environment, written = write_stand_ins(plan.originals if task.noop else plan.texts, folder, settings)
         os.environ.update(environment)
         opened = Opened(written)
@@ -113,7 +123,7 @@ def answer_for(session: pytest.Session, task: Task, tracer: ReachTracer | None, 
     watcher: ReachTracer | Observer | None = tracer if task.trace else None
     if task.observe:
         watcher = Observer({(file, name) for file, name in task.observe})
-    tests = Runner(session, watcher).run(task)
+    tests = runner.run(task, watcher)
     if overlay is not None:
         applied = applied or task.noop or bool(overlay.served)
     # guard[kernel-served]: a loader that does not know the variable would run the real kernel and call it a survivor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,55 @@ def compile_source(text: str, filename: str) -> CodeType:
 
 def same_meaning(old: str, new: str, filename: str) -> bool:
     """Whether both texts compile to the same bytecode, line numbers aside."""
-    return not any(True for _ in differences(compile_source(old, filename), compile_source(new, filename)))
+    return not any(True for _ in differences(*compile_pair(old, new, filename)))
+
+
+def compile_pair(old: str, new: str, filename: str) -> tuple[CodeType, CodeType]:
+    """Both texts as modules that differ exactly where the whole ones do. Raises SyntaxError.
+
+    Only the top-level function or class around the change is compiled, on its own lines: in a long file with many
+    mutants the rest would be most of the work.
+    """
+    before, after = old.split("\n"), new.split("\n")
+    around = _around(old, before, after) if len(before) == len(after) else None
+    if around is not None:
+        try:
+            return (
+                compile_source(_only(before, *around), filename),
+                compile_source(_only(after, *around), filename),
+            )
+        except SyntaxError:
+            pass  # an open bracket may end in the lines below; the whole text tells
+    return compile_source(old, filename), compile_source(new, filename)
+
+
+def _around(old: str, before: list[str], after: list[str]) -> tuple[int, int, int] | None:
+    """(last line of `from __future__`, first line, last line) of the statement that holds every changed line."""
+    changed = [number for number, (one, other) in enumerate(zip(before, after, strict=True), 1) if one != other]
+    future, places = _top_level(old)
+    for first, last in places:
+        if changed and future < first <= changed[0] and changed[-1] <= last:
+            return future, first, last
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _top_level(text: str) -> tuple[int, list[tuple[int, int]]]:
+    """(last line of `from __future__`, (first, last) of every top-level function and class); no line is shared."""
+    future, places = 0, []
+    body = ast.parse(text).body
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            future = node.end_lineno or 0
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            places.append((first, node.end_lineno or first))
+    return future, places
+
+
+def _only(lines: list[str], future: int, first: int, last: int) -> str:
+    """The text with all other lines blank, so that line numbers hold; `from __future__` changes how code compiles."""
+    return "\n".join([*lines[:future], *[""] * (first - 1 - future), *lines[first - 1 : last]]) + "\n"
 
 
 @dataclass(frozen=True)

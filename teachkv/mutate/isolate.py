@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 MEMORY = 4 << 30  # bytes a child may take beyond what it starts with
-_PARENTS: list[Any] = []  # the parent's capture: closing its files here would be a ResourceWarning in some test
 FILE_SIZE = 1 << 30  # bytes: an endless log must not fill the disk
 
 
@@ -39,17 +38,24 @@ def redirect(log: Path) -> None:
     os.close(source)
 
 
-def limit(seconds: float, memory: bool = True) -> None:
+def address_space() -> int | None:
+    """Bytes of this process's address space; None where only other ways than Linux's could tell."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def limit(seconds: float, memory: int | None) -> None:
     """Limits on CPU time, memory and file size. The CPU limit is a second net below the parent's clock.
 
-    Without `memory`, address space is free: sanitizers reserve terabytes of it.
+    `memory` is the address space in bytes that the child starts with. With None it is free: sanitizers reserve
+    terabytes of it.
     """
     cpu = int(seconds) + 2
     _lower(resource.RLIMIT_CPU, cpu)
     _lower(resource.RLIMIT_FSIZE, FILE_SIZE)
-    if memory and sys.platform.startswith("linux"):
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY)
+    if memory is not None:
+        _lower(resource.RLIMIT_AS, memory + MEMORY)
 
 
 def _lower(what: int, value: int) -> None:
@@ -70,24 +76,40 @@ def seed() -> None:
         hypothesis.global_force_seed = 0  # type: ignore[attr-defined]
 
 
-def quieten(config: pytest.Config, basetemp: Path) -> None:
-    """No terminal, no capture to a file that siblings share, no traceback text, an own base for `tmp_path`."""
-    manager: Any = config.pluginmanager
-    reporter = manager.getplugin("terminalreporter")
-    if reporter is not None:
-        manager.unregister(reporter)
-    capture = manager.getplugin("capturemanager")
-    if capture is not None:
-        _PARENTS.append(capture._global_capturing)
-        capture._global_capturing = None
-        capture._method = "no"
-        capture.start_global_capturing()
+def own_temp(config: pytest.Config, basetemp: Path) -> None:
+    """An own base for `tmp_path`; the folder is made by the first test that asks for one."""
     factory: Any = getattr(config, "_tmp_path_factory", None)
     if factory is not None:
         factory._given_basetemp, factory._basetemp = basetemp, None
-    for kind in (pytest.Item, pytest.Function):
-        kind.repr_failure = _no_traceback  # type: ignore[method-assign]
-    pytest.Item._repr_failure_py = _no_traceback  # type: ignore[method-assign, assignment]
+
+
+class Quiet:
+    """No terminal, no capture to a file that siblings share, no traceback text: what a child needs before any test.
+
+    The parent, which runs no test, takes this upon itself before it forks, so that no child spends time on it.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._manager: Any = config.pluginmanager
+        self._reporter = self._manager.getplugin("terminalreporter")
+        if self._reporter is not None:
+            self._manager.unregister(self._reporter)
+        self._patch = pytest.MonkeyPatch()
+        capture = self._manager.getplugin("capturemanager")
+        if capture is not None:
+            # The patch keeps the real one: closing its files in a child would be a ResourceWarning in some test.
+            self._patch.setattr(capture, "_global_capturing", None)
+            self._patch.setattr(capture, "_method", "no")
+            capture.start_global_capturing()
+        for kind in (pytest.Item, pytest.Function):
+            self._patch.setattr(kind, "repr_failure", _no_traceback)
+        self._patch.setattr(pytest.Item, "_repr_failure_py", _no_traceback)
+
+    def restore(self) -> None:
+        """Everything as it was: the parent has a report to print."""
+        self._patch.undo()
+        if self._reporter is not None:
+            self._manager.register(self._reporter, "terminalreporter")
 
 
 def _no_traceback(self: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:

@@ -49,9 +49,10 @@ class TestOutcome:
 class Recorder:
     """Sees the final report of every phase, after skip and xfail handling, with the exception itself."""
 
-    def __init__(self, tracer: ReachTracer | None, packages: tuple[Path, ...]) -> None:
+    def __init__(self, packages: tuple[Path, ...]) -> None:
         self.current: TestOutcome | None = None
-        self._tracer, self._packages = tracer, packages
+        self.tracer: ReachTracer | None = None
+        self._packages = packages
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -63,8 +64,8 @@ class Recorder:
             self._note(self.current, report, call.excinfo)
             if call.excinfo is not None:
                 self.current.own = self._is_own(call.excinfo, item.path)
-            if report.when == "setup" and self._tracer is not None:
-                self.current.shared = tuple(sorted(self._tracer.hit))
+            if report.when == "setup" and self.tracer is not None:
+                self.current.shared = tuple(sorted(self.tracer.hit))
         return report
 
     def _is_own(self, excinfo: pytest.ExceptionInfo[BaseException], test: Path) -> bool:

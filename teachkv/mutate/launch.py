@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from teachkv.mutate import isolate, restart
-from teachkv.mutate.child import answer_for, run_forked
+from teachkv.mutate.child import Runner, answer_for, run_forked
 from teachkv.mutate.errors import MutateError
 from teachkv.mutate.options import without_exercises
 from teachkv.mutate.place import Span
@@ -36,20 +36,31 @@ class Launcher:
         self._tie = isolate.death_signal()
         wanted = "spawn" if lane == "gpu" else session.config.option.mutate_isolation
         self.forks, self.why = fork_or_spawn(wanted)
+        self._runner: Runner | None = None
+
+    def __enter__(self) -> Launcher:
+        """Does before the first fork, once, what every child would have to do."""
         if "numpy" in sys.modules:
-            importlib.import_module("numpy.random")  # once here rather than in every child
+            importlib.import_module("numpy.random")
+        self._runner = Runner(self._session)
         # What is alive now is never garbage in a child: a collection there must not touch (and so copy) its pages.
         gc.collect()
         gc.freeze()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._runner is not None:
+            self._runner.close()
 
     def __call__(self, task: Task, pipe: int, folder: Path) -> int:
-        task.memory = self._lane not in UNLIMITED
+        task.memory = None if self._lane in UNLIMITED else isolate.address_space()
         if task.cold or not self.forks:
             return self._spawn(task, pipe, folder)
+        assert self._runner is not None, "a launcher is a context"
         tracer = tracer_for(task, self._spans)
         pid = os.fork()
         if pid == 0:
-            run_forked(self._session, task, tracer, pipe, folder, self._tie)
+            run_forked(self._runner, task, tracer, pipe, folder, self._tie)
         return pid
 
     def _spawn(self, task: Task, pipe: int, folder: Path) -> int:
@@ -119,12 +130,11 @@ def serve(session: pytest.Session, spans: Callable[[], Mapping[str, Span]], spec
     known = {item.nodeid for item in session.items}
     if not known.issuperset(task.nodeids):
         return
-    isolate.limit(task.budget, task.memory)
-    isolate.quieten(session.config, Path(spec["tmp"]))
+    isolate.limit(task.budget, None if task.memory is None else isolate.address_space())
     isolate.seed()
     opened = Opened(spec["kernels"])
     tracer = tracer_for(task, spans()) if task.trace else None
-    answer = answer_for(session, task, tracer, Path(spec["tmp"]))
+    answer = answer_for(Runner(session), task, tracer, Path(spec["tmp"]))
     answer.applied = bool(finder.served or opened.seen) or not (spec["texts"] or spec["kernels"])
     send(spec["pipe"], answer)
     os._exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from teachkv.mutate.called import as_called
@@ -11,6 +12,8 @@ from teachkv.mutate.claims import Claim
 from teachkv.mutate.registry import Registry, relative
 
 Claims = dict[str, list[Claim]]
+MARGIN = 3  # lines of a diff above and below the change
+_HUNK = re.compile(r"([-+])(\d+)")
 
 
 def list_lines(registry: Registry, claims: Claims) -> Iterator[str]:
@@ -38,11 +41,14 @@ def show_lines(registry: Registry, claims: Claims, mutant_id: str) -> Iterator[s
 
 
 def diff_lines(registry: Registry, mutant: Mutant) -> Iterator[str]:
-    """A unified diff of the file under the mutant."""
+    """A unified diff of the file under the mutant. Only the span and its margin are compared, whatever the file."""
     name = relative(registry.root, mutant.path)
     file, span = registry.file(mutant.path), registry.span(mutant)
-    new = file.rewrite([(mutant, span)], pad=False).splitlines()
-    yield from difflib.unified_diff(file.text.splitlines(), new, f"a/{name}", f"b/{name}", lineterm="", n=3)
+    old, new = file.text.splitlines(), file.rewrite([(mutant, span)], pad=False).splitlines()
+    above, below = max(0, span.first - 1 - MARGIN), max(0, len(old) - span.last - MARGIN)
+    old, new = old[above : len(old) - below], new[above : len(new) - below]
+    for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="", n=MARGIN):
+        yield _HUNK.sub(lambda found: f"{found[1]}{int(found[2]) + above}", line) if line.startswith("@@") else line
 
 
 def _who(mutant: Mutant, claims: Claims) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from teachkv.mutate.errors import MutateError
-from teachkv.mutate.selection import DEFAULT_LANES, LANES
 
+LANES = ("python", "numba-nojit", "numba-sim", "nvrtc", "host", "tsan", "gpu")
+DEFAULT_LANES = "python,numba-nojit"
 _NEEDS_RUN = ("only", "shard", "strict", "matrix", "order", "auto", "report")
 
 

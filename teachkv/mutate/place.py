@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,7 @@ class SourceFile:
                 text = f"mutant[{mutant.id}]: no guard[{mutant.guard}] in {self.path.name}"
                 raise CardError(mutant.card_path, mutant.line, text)
             end = guard.block_end
-        start = next((i for i, token in enumerate(self.tokens) if token.line > end), len(self.tokens))
+        start = bisect_right(self.tokens, end, key=lambda token: token.line)
         old = self.lex(mutant.old)
         code = self.tokens[start : start + len(old)]
         # guard[card-drift]: a card must be about the code it stands above

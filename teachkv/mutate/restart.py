@@ -8,10 +8,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from teachkv.mutate.errors import MutateError
-from teachkv.mutate.registry import Registry
+
+if TYPE_CHECKING:
+    from teachkv.mutate.registry import Registry
 
 MARK = "TEACHKV_MUTATE_RESTARTED"
 SYS_PATH = list(sys.path)  # as it was before pytest and the conftests added to it

@@ -13,10 +13,9 @@ from _pytest.mark.expression import Expression
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import Claim
 from teachkv.mutate.errors import CardError, MutateError
+from teachkv.mutate.options import LANES
 from teachkv.mutate.registry import Registry
 
-LANES = ("python", "numba-nojit", "numba-sim", "nvrtc", "host", "tsan", "gpu")
-DEFAULT_LANES = "python,numba-nojit"
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 
 

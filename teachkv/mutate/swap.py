@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from teachkv.mutate.codetree import Difference, compile_source, differences, is_function
+from teachkv.mutate.codetree import Difference, compile_pair, differences, is_function
 from teachkv.mutate.standins import is_kernel
 
 CodeKey = tuple[str, str, int]
@@ -98,7 +98,7 @@ def make_plan(texts: dict[Path, str], originals: dict[Path, str], live: LiveFunc
     for path, text in texts.items():
         if is_kernel(path):
             continue  # applied by a stand-in; texts has it
-        old, new = compile_source(originals[path], str(path)), compile_source(text, str(path))
+        old, new = compile_pair(originals[path], text, str(path))
         found = list(differences(old, new))
         plan.places += [(str(path), name) for item in found if (name := _named_function(item))]
         if str(path) not in live.imported:

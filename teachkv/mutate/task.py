@@ -19,7 +19,8 @@ class Task:
 
     `noop` applies the same code once more instead; `trace` are the mutants whose spans are watched for; the child
     stops after the first outcome in `stop_at`. `cold` asks for a fresh interpreter. `observe` names functions, as
-    [file, qualified name], whose results the answer shall carry. `memory`: limited. `nonce` is set at the start.
+    [file, qualified name], whose results the answer shall carry. `memory` is the address space it starts with, None
+    where that shall not be limited. `nonce` is set at the start.
     """
 
     id: str
@@ -31,7 +32,7 @@ class Task:
     cold: bool = False
     stop_at: tuple[str, ...] = ()
     observe: list[list[str]] = field(default_factory=list)
-    memory: bool = True
+    memory: int | None = None
     nonce: str = ""
     serial: int = field(default_factory=count().__next__)
 
