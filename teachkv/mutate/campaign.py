@@ -1,39 +1,32 @@
-"""One run: check cards, baseline, controls, mutants, verdicts. The parent only plans and reads answers."""
+"""One run: baseline, controls, mutants, verdicts. The parent only plans and reads answers."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from teachkv.mutate.baseline import Baseline, compare, run_baseline
+from teachkv.mutate.baseline import compare, run_baseline
 from teachkv.mutate.canary import canary_tasks, quick_killers
 from teachkv.mutate.cards import Mutant
-from teachkv.mutate.claims import Claim, find_claims
 from teachkv.mutate.decide import Decider
 from teachkv.mutate.explain import explain_survivors
 from teachkv.mutate.judge import PASSED
-from teachkv.mutate.launch import Launcher
 from teachkv.mutate.needed import Needed
-from teachkv.mutate.place import Span
-from teachkv.mutate.pool import Pool, Result
+from teachkv.mutate.pool import Result
 from teachkv.mutate.registry import Registry
-from teachkv.mutate.swap import LiveFunctions, Plan, RanBefore, make_plan
+from teachkv.mutate.swap import RanBefore
 from teachkv.mutate.task import Task
 from teachkv.mutate.verdicts import Controls, MutantResult
+from teachkv.mutate.workbench import Workbench
 
-FLOOR = 0.3  # seconds that any child is thought to need besides its tests
 SLOW = 2.0  # seconds of CPU that a claimed killer may take without being named
-COLD_START = 1.5  # and a fresh interpreter besides that, or what it was seen to take; times the timeout factor
-FIRST_START = 120.0  # seconds more for the first one, which may have to compile every module
+FIRST_START = 120.0  # seconds more for the first fresh interpreter, which may have to compile every module
 
 
-class Campaign:
-    """Runs `mutants` of one lane against the tests; a context that owns a temporary folder. `results` grows."""
+class Campaign(Workbench):
+    """Takes the mutants of a workbench to their verdicts. `results` grows."""
 
     def __init__(
         self,
@@ -44,26 +37,10 @@ class Campaign:
         ran: RanBefore,
         needed: Needed,
     ) -> None:
-        self.session, self.registry, self.mutants, self.lane = session, registry, mutants, lane
-        self.option = session.config.option
-        self.needed = needed
-        self.items = needed.at_first(mutants)
-        self.claims: dict[str, list[Claim]] = find_claims(self.items)
-        self.spans: dict[str, Span] = {mutant.id: registry.span(mutant) for mutant in mutants}
+        super().__init__(session, registry, mutants, lane, ran, needed)
         self.controls = Controls()
         self.results: list[MutantResult] = []
-        self.baseline = Baseline()
-        self.started = time.monotonic()
         self.mutant_seconds = 0.0
-        self._cold_start = COLD_START
-        self._live = LiveFunctions(file.path for file in registry.files)
-        self._ran = ran
-        self.plans: dict[str, Plan | SyntaxError] = {mutant.id: self._plan(mutant) for mutant in mutants}
-        self._folder = Path(tempfile.mkdtemp(prefix="mutate-"))
-        self._launcher = Launcher(session, self.spans, lane)
-        self.spawns_because = self._launcher.why
-        self.pool = Pool(self.option.mutate_jobs, self._folder, self._launcher)
-        self._reporter = session.config.pluginmanager.getplugin("terminalreporter")
 
     def run(self) -> None:
         """The whole run. A red suite stops it before the first mutant: `baseline.red` says so."""
@@ -84,60 +61,8 @@ class Campaign:
             self.progress("." if result.holds(self.option.mutate_strict) else str(result.verdict)[0].upper())
             self.mutant_seconds = time.monotonic() - begun
         self.progress("\n")
-        explain_survivors(self)
-
-    def widen(self, mutant: Mutant) -> None:
-        """More tests for a mutant that no claimed killer killed; one that is red or differs takes no part."""
-        items = self.needed.later(mutant, self.baseline.traced)
-        if items:
-            self.progress(f" [{len(items)} tests for {mutant.id}] ")
-            self._trace(items, [mutant.id])
-            self.controls.baseline = len(self.baseline.tests)
-
-    def _trace(self, items: list[pytest.Item], mutants: list[str]) -> None:
-        self.baseline.learn(run_baseline(self.pool, items, {item.nodeid: mutants for item in items}))
-
-    def progress(self, text: str) -> None:
-        """Where the run is, on one line: a dot for each mutant that holds, a letter for each that does not."""
-        if self._reporter is not None:
-            self._reporter.write(text, flush=True)
-
-    def __enter__(self) -> Campaign:
-        self._launcher.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._launcher.__exit__()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _plan(self, mutant: Mutant) -> Plan | SyntaxError:
-        try:
-            plan = self.plan_texts(self.registry.rewrite(self.registry.with_partner(mutant)))
-        except SyntaxError as error:
-            return error
-        plan.cold = plan.cold or ("its card says cold" if mutant.words.cold else "")
-        return plan
-
-    def plan_texts(self, texts: dict[Path, str]) -> Plan:
-        """How to apply any rewrite of these files. Raises SyntaxError."""
-        originals = {path: self.registry.file(path).text for path in texts}
-        return make_plan(texts, originals, self._live, self._ran)
-
-    def task(self, mutant: Mutant, nodeids: list[str], stop_at: tuple[str, ...] = (), noop: bool = False) -> Task:
-        """A task for these tests under the mutant, with a budget from their times without it."""
-        plan = self.plans[mutant.id]
-        assert isinstance(plan, Plan)
-        cold = bool(plan.cold)
-        return Task(mutant.id, nodeids, self.budget(nodeids, cold), plan, noop, cold=cold, stop_at=stop_at)
-
-    def budget(self, nodeids: list[str], cold: bool = False) -> float:
-        """Seconds for a child that runs these tests."""
-        start = FLOOR + (self._cold_start if cold or self.spawns_because else 0.0)
-        return float(self.option.mutate_timeout_factor) * (start + self.baseline.seconds(nodeids))
-
-    def shortness(self, task: Task) -> float:
-        """Sorts the longest first, so that no long one begins when the others are about to end."""
-        return -self.baseline.seconds(task.nodeids) - (self._cold_start if task.cold or self.spawns_because else 0.0)
+        self.controls.baseline = len(self.baseline.tests)
+        explain_survivors(self, self.results)
 
     def _noop(self) -> None:
         """Second baseline pass: each claimed killer alone, its functions swapped for the same code; then the rest."""
@@ -187,7 +112,7 @@ class Campaign:
         else:
             if result.task.cold:
                 own = self.baseline.seconds(result.task.nodeids)
-                self._cold_start = max(self._cold_start, result.seconds - own)
+                self.cold_start = max(self.cold_start, result.seconds - own)
             changed = [test for test in result.answer.tests if test.outcome != PASSED]
             self.controls.failed += [f"no-op: {t.nodeid} alone, without a mutant: {t.text}" for t in changed]
             compare(self.baseline, result)
@@ -208,7 +133,7 @@ class Campaign:
 
     def _canary(self) -> None:
         """A failure planted where a test certainly passes by must be seen as one, in each way of applying."""
-        self._trace(quick_killers(self), [mutant.id for mutant in self.mutants])
+        self.trace(quick_killers(self), [mutant.id for mutant in self.mutants])
         for how, tasks in canary_tasks(self):
             killed = ""
             for result in self.pool.run(tasks):

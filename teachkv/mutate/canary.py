@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,41 +13,39 @@ from teachkv.mutate.place import Span
 from teachkv.mutate.standins import is_kernel
 from teachkv.mutate.swap import Plan
 from teachkv.mutate.task import KILL, Task
-
-if TYPE_CHECKING:
-    from teachkv.mutate.campaign import Campaign
+from teachkv.mutate.workbench import Workbench
 
 TRIES = 5
 
 
-def quick_killers(campaign: Campaign) -> list[pytest.Item]:
+def quick_killers(bench: Workbench) -> list[pytest.Item]:
     """The killers that take least time, as many as there are tries: to be traced, so that a canary has a place."""
-    known = campaign.baseline
-    claims = [claim.items for claims in campaign.claims.values() for claim in claims]
+    known = bench.baseline
+    claims = [claim.items for claims in bench.claims.values() for claim in claims]
     passing = [items for items in claims if all(known.passed(item.nodeid) for item in items)]
     passing.sort(key=lambda items: known.seconds([item.nodeid for item in items]))
     found = {item.nodeid: item for items in passing[:TRIES] for item in items}
     return list(found.values())
 
 
-def canary_tasks(campaign: Campaign) -> list[tuple[str, list[Task]]]:
+def canary_tasks(bench: Workbench) -> list[tuple[str, list[Task]]]:
     """For each way of applying that this run uses, up to five tests with a canary on their path."""
-    cold = [bool(plan.cold or campaign.spawns_because) for plan in campaign.plans.values() if isinstance(plan, Plan)]
+    cold = [bool(plan.cold or bench.spawns_because) for plan in bench.plans.values() if isinstance(plan, Plan)]
     ways = [how for how, used in (("hot", not all(cold)), ("cold", any(cold))) if used]
-    found = {how: list(islice(_tasks(campaign, how == "cold"), TRIES)) for how in ways}
+    found = {how: list(islice(_tasks(bench, how == "cold"), TRIES)) for how in ways}
     return [(how, tasks) for how, tasks in found.items() if tasks]
 
 
-def _tasks(campaign: Campaign, cold: bool) -> Iterator[Task]:
-    for mutant in campaign.mutants:
-        span = campaign.spans[mutant.id]
-        reaching = campaign.baseline.reaching(mutant.id, span)[:1]
+def _tasks(bench: Workbench, cold: bool) -> Iterator[Task]:
+    for mutant in bench.mutants:
+        span = bench.spans[mutant.id]
+        reaching = bench.baseline.reaching(mutant.id, span)[:1]
         text = plant(span) if reaching else None
         if text is None:
             continue
-        plan = campaign.plan_texts({span.path: text})
+        plan = bench.plan_texts({span.path: text})
         if cold or not plan.cold:
-            yield Task("canary", reaching, campaign.budget(reaching, cold), plan, cold=cold, stop_at=KILL)
+            yield Task("canary", reaching, bench.budget(reaching, cold), plan, cold=cold, stop_at=KILL)
 
 
 def plant(span: Span) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.claims import Claim
@@ -15,9 +14,7 @@ from teachkv.mutate.registry import relative
 from teachkv.mutate.selection import is_narrowed
 from teachkv.mutate.task import KILL, Task
 from teachkv.mutate.verdicts import OPEN, MutantResult, Verdict
-
-if TYPE_CHECKING:
-    from teachkv.mutate.campaign import Campaign
+from teachkv.mutate.workbench import Workbench
 
 KILLS = (Verdict.KILLED, Verdict.KILLED_RAISE)
 
@@ -38,9 +35,9 @@ class Trial:
 class Decider:
     """Feeds the pool and yields a result as soon as a mutant's last task is back."""
 
-    def __init__(self, campaign: Campaign) -> None:
-        self._campaign = campaign
-        self._strict = bool(campaign.option.mutate_strict)
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._strict = bool(bench.option.mutate_strict)
         self._stop = (ASSERTION,) if self._strict else KILL
         self._queue: list[Task] = []
         self._owner: dict[int, Trial] = {}
@@ -49,15 +46,15 @@ class Decider:
         self._open: list[Trial] = []
 
     def verdicts(self) -> Iterator[MutantResult]:
-        for mutant in self._campaign.mutants:
+        for mutant in self._bench.mutants:
             yield from self._begin(mutant)
-        self._queue.sort(key=self._campaign.shortness)
+        self._queue.sort(key=self._bench.shortness)
         yield from self._drain()
         yield from self._slow_ones()
         # More tests for what no claimed killer killed: after all else, because their baseline may take long.
         while self._open:
             trial = self._open.pop(0)
-            self._campaign.widen(trial.mutant)
+            self._bench.widen(trial.mutant)
             trial.result.reached_by = len(self._reaching(trial.mutant))
             yield from self._widen_or_finish(trial)
             yield from self._drain()
@@ -73,60 +70,60 @@ class Decider:
             yield from self._drain()
 
     def _reaching(self, mutant: Mutant) -> list[str]:
-        return self._campaign.baseline.reaching(mutant.id, self._campaign.spans[mutant.id])
+        return self._bench.baseline.reaching(mutant.id, self._bench.spans[mutant.id])
 
     def _drain(self) -> Iterator[MutantResult]:
-        for result in self._campaign.pool.run(self._queue):
+        for result in self._bench.pool.run(self._queue):
             yield from self._take(result)
 
     def _begin(self, mutant: Mutant) -> Iterator[MutantResult]:
-        campaign = self._campaign
-        plan = campaign.plans[mutant.id]
+        bench = self._bench
+        plan = bench.plans[mutant.id]
         result = self._blank(mutant, len(self._reaching(mutant)))
         trial = Trial(mutant, result)
         if isinstance(plan, SyntaxError):
             result.verdict, result.text = Verdict.COMPILE_ERROR, str(plan)
             yield result
             return
-        result.how = plan.cold or ("fresh interpreter" if campaign.spawns_because else "hot")
-        for claim in campaign.claims.get(mutant.id, []):
-            nodeids = [item.nodeid for item in claim.items if campaign.baseline.passed(item.nodeid)]
+        result.how = plan.cold or ("fresh interpreter" if bench.spawns_because else "hot")
+        for claim in bench.claims.get(mutant.id, []):
+            nodeids = [item.nodeid for item in claim.items if bench.baseline.passed(item.nodeid)]
             if not nodeids:
-                why = campaign.baseline.why_not(claim.items[0].nodeid)
+                why = bench.baseline.why_not(claim.items[0].nodeid)
                 result.faults.append(f"{claim.name} claims the kill but {why}")
                 continue
-            task = self._put(trial, campaign.task(mutant, nodeids, self._stop))
+            task = self._put(trial, bench.task(mutant, nodeids, self._stop))
             trial.claims[task.serial] = (claim, nodeids)
         self._note_missing_claim(trial)
         if not trial.waiting:
             yield from self._widen_or_finish(trial)
 
     def _blank(self, mutant: Mutant, reached_by: int) -> MutantResult:
-        campaign, span = self._campaign, self._campaign.spans[mutant.id]
-        claims = campaign.claims.get(mutant.id, [])
+        bench, span = self._bench, self._bench.spans[mutant.id]
+        claims = bench.claims.get(mutant.id, [])
         return MutantResult(
             mutant.id,
             Verdict.SURVIVED,
-            relative(campaign.registry.root, mutant.path),
+            relative(bench.registry.root, mutant.path),
             span.first,
             span.last,
             "\n".join(mutant.new),
             [item.nodeid for claim in claims for item in claim.items],
-            campaign.lane,
+            bench.lane,
             decoy=mutant.words.decoy,
             unpaired=mutant.words.unpaired,
             reached_by=reached_by,
-            diff="\n".join(diff_lines(campaign.registry, mutant)),
+            diff="\n".join(diff_lines(bench.registry, mutant)),
             automatic=mutant.automatic,
         )
 
     def _note_missing_claim(self, trial: Trial) -> None:
         words = trial.mutant.words
-        if trial.mutant.id in self._campaign.claims or words.decoy or words.unpaired or trial.mutant.automatic:
+        if trial.mutant.id in self._bench.claims or words.decoy or words.unpaired or trial.mutant.automatic:
             return
-        if self._campaign.lane == "gpu":  # a mutant is claimed by a test that needs no device; any test on it will do
+        if self._bench.lane == "gpu":  # a mutant is claimed by a test that needs no device; any test on it will do
             return
-        if not is_narrowed(self._campaign.session.config):
+        if not is_narrowed(self._bench.session.config):
             trial.result.faults.append(f"no test claims it; mark one with kills('{trial.mutant.id}') or say 'unpaired'")
 
     def _put(self, trial: Trial, task: Task) -> Task:
@@ -199,22 +196,22 @@ class Decider:
 
     def _widen_or_finish(self, trial: Trial) -> Iterator[MutantResult]:
         """Without a kill among the claims every test that reaches the span is tried, once."""
-        result, campaign = trial.result, self._campaign
+        result, bench = trial.result, self._bench
         settled = any(
             verdict in KILLS or verdict in OPEN or verdict == Verdict.NOT_APPLIED for verdict in trial.verdicts
         )
-        wide = campaign.option.mutate_matrix or not settled
-        if wide and not trial.tried and not campaign.option.mutate_matrix and trial.verdicts and not result.decoy:
+        wide = bench.option.mutate_matrix or not settled
+        if wide and not trial.tried and not bench.option.mutate_matrix and trial.verdicts and not result.decoy:
             trial.tried = True
             self._open.append(trial)
             return
         if wide and not trial.widened:
             trial.widened = True
             reaching = self._reaching(trial.mutant)
-            stop = () if campaign.option.mutate_matrix else self._stop
-            left = reaching if campaign.option.mutate_matrix else [n for n in reaching if n not in result.tests]
+            stop = () if bench.option.mutate_matrix else self._stop
+            left = reaching if bench.option.mutate_matrix else [n for n in reaching if n not in result.tests]
             if left:
-                self._put(trial, campaign.task(trial.mutant, left, stop))
+                self._put(trial, bench.task(trial.mutant, left, stop))
                 return
         result.verdict = self._final(trial)
         yield result

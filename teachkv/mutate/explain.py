@@ -4,48 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.errors import CardError
 from teachkv.mutate.judge import TestOutcome
 from teachkv.mutate.swap import Plan
 from teachkv.mutate.task import Task
-from teachkv.mutate.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from teachkv.mutate.campaign import Campaign
+from teachkv.mutate.verdicts import MutantResult, Verdict
+from teachkv.mutate.workbench import Workbench
 
 TESTS = 20  # tests per survivor that are watched, the fastest first
 SLOWER = 20.0  # times a test's own time that watching may take
 
 
-def explain_survivors(campaign: Campaign) -> None:
+def explain_survivors(bench: Workbench, results: list[MutantResult]) -> None:
     """Fills in `explanation` of every mutant that nothing killed."""
-    mutants = {mutant.id: mutant for mutant in campaign.mutants}
-    for result in campaign.results:
+    mutants = {mutant.id: mutant for mutant in bench.mutants}
+    for result in results:
         if result.decoy or result.verdict not in (Verdict.SURVIVED, Verdict.UNEXERCISED):
             continue
         mutant = mutants[result.id]
-        span = campaign.spans[mutant.id]
+        span = bench.spans[mutant.id]
         if not result.reached_by:
             place = span.path.name
             result.explanation = f"not reached: no passing test runs line {span.first} of {place}"
             continue
-        result.explanation = compare_results(campaign, mutant)
-        if campaign.option.mutate_order == 2:
-            result.explanation += "".join(f"\n{line}" for line in _covered_by(campaign, mutant))
+        result.explanation = compare_results(bench, mutant)
+        if bench.option.mutate_order == 2:
+            result.explanation += "".join(f"\n{line}" for line in _covered_by(bench, mutant))
 
 
-def compare_results(campaign: Campaign, mutant: Mutant) -> str:
+def compare_results(bench: Workbench, mutant: Mutant) -> str:
     """Runs the reaching tests with and without the mutant and compares what the changed function gave back."""
-    plan = campaign.plans[mutant.id]
+    plan = bench.plans[mutant.id]
     if isinstance(plan, SyntaxError) or not plan.places:
         return "reached, but the change is not inside a function, so its results cannot be compared"
-    reaching = campaign.baseline.reaching(mutant.id, campaign.spans[mutant.id])
-    nodeids = sorted(reaching, key=lambda nodeid: campaign.baseline.tests[nodeid].seconds)[:TESTS]
-    tasks = [_watch(campaign, mutant, nodeids, noop) for noop in (True, False)]
-    answers = {done.task.noop: done.answer for done in campaign.pool.run(list(tasks)) if done.answer}
+    reaching = bench.baseline.reaching(mutant.id, bench.spans[mutant.id])
+    nodeids = sorted(reaching, key=lambda nodeid: bench.baseline.tests[nodeid].seconds)[:TESTS]
+    tasks = [_watch(bench, mutant, nodeids, noop) for noop in (True, False)]
+    answers = {done.task.noop: done.answer for done in bench.pool.run(list(tasks)) if done.answer}
     if len(answers) < 2:
         return "reached, but watching the changed function took too long"
     calls = 0
@@ -57,8 +54,8 @@ def compare_results(campaign: Campaign, mutant: Mutant) -> str:
     return f"reached: {calls} calls in {len(nodeids)} tests, the same result each time"
 
 
-def _watch(campaign: Campaign, mutant: Mutant, nodeids: list[str], noop: bool) -> Task:
-    task = campaign.task(mutant, nodeids, noop=noop)
+def _watch(bench: Workbench, mutant: Mutant, nodeids: list[str], noop: bool) -> Task:
+    task = bench.task(mutant, nodeids, noop=noop)
     assert task.plan is not None
     task.observe = [list(place) for place in task.plan.places]
     task.budget *= SLOWER
@@ -77,23 +74,23 @@ def _difference(before: TestOutcome, after: TestOutcome) -> str:
     return ""
 
 
-def _covered_by(campaign: Campaign, mutant: Mutant) -> Iterator[str]:
+def _covered_by(bench: Workbench, mutant: Mutant) -> Iterator[str]:
     """Other guards without which the survivor is killed: each pair against the other mutant alone."""
-    mine = set(campaign.baseline.reaching(mutant.id, campaign.spans[mutant.id]))
+    mine = set(bench.baseline.reaching(mutant.id, bench.spans[mutant.id]))
     tasks: list[Task] = []
-    for other in _one_per_guard(campaign, mutant):
-        shared = [n for n in campaign.baseline.reaching(other.id, campaign.spans[other.id]) if n in mine]
+    for other in _one_per_guard(bench, mutant):
+        shared = [n for n in bench.baseline.reaching(other.id, bench.spans[other.id]) if n in mine]
         try:
-            plan = campaign.plan_texts(campaign.registry.rewrite([mutant, other]))
+            plan = bench.plan_texts(bench.registry.rewrite([mutant, other]))
         except (CardError, SyntaxError):
             continue  # they change the same lines
         if shared:
-            alone = campaign.task(other, shared)
+            alone = bench.task(other, shared)
             tasks += [alone, Task(other.id, shared, alone.budget, plan, cold=bool(plan.cold))]
     outcomes: dict[str, dict[bool, set[str]]] = {}
-    for done in campaign.pool.run(list(tasks)):
+    for done in bench.pool.run(list(tasks)):
         failed = {test.nodeid for test in done.answer.tests if test.failed} if done.answer else set()
-        outcomes.setdefault(done.task.id, {})[done.task.plan is campaign.plans[done.task.id]] = failed
+        outcomes.setdefault(done.task.id, {})[done.task.plan is bench.plans[done.task.id]] = failed
     for other_id, failed_by in outcomes.items():
         both = failed_by.get(False, set()) - failed_by.get(True, set())
         if both:
@@ -101,10 +98,10 @@ def _covered_by(campaign: Campaign, mutant: Mutant) -> Iterator[str]:
             yield f"redundant with guard {guard}: without both ({other_id}) {sorted(both)[0]} goes red"
 
 
-def _one_per_guard(campaign: Campaign, mutant: Mutant) -> list[Mutant]:
+def _one_per_guard(bench: Workbench, mutant: Mutant) -> list[Mutant]:
     chosen: dict[str, Mutant] = {}
-    for other in campaign.mutants:
-        usable = not other.words.decoy and not other.automatic and isinstance(campaign.plans[other.id], Plan)
+    for other in bench.mutants:
+        usable = not other.words.decoy and not other.automatic and isinstance(bench.plans[other.id], Plan)
         if other.guard != mutant.guard and usable and (other.guard not in chosen or other.name == "removed"):
             chosen[other.guard] = other
     return list(chosen.values())

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from teachkv.mutate.baseline import run_baseline
-from teachkv.mutate.campaign import Campaign
 from teachkv.mutate.cards import Mutant
 from teachkv.mutate.exercise import Exercise
 from teachkv.mutate.explain import compare_results
@@ -18,6 +17,7 @@ from teachkv.mutate.needed import Needed
 from teachkv.mutate.registry import Registry, relative
 from teachkv.mutate.swap import RanBefore
 from teachkv.mutate.verdicts import SURVIVORS
+from teachkv.mutate.workbench import Workbench
 
 
 @dataclass
@@ -44,11 +44,11 @@ class Practice:
         self.items = [item for item in session.items if item.path == exercise.file]
         mutants = [registry.mutant(name) for name in (*exercise.decoys, *exercise.mutants)]
         needed = Needed(self.items, registry, {}, session.config.option)
-        self.campaign = Campaign(session, registry, mutants, current_lane(), ran, needed)
+        self.bench = Workbench(session, registry, mutants, current_lane(), ran, needed)
         self.attempt = Attempt(exercise.name, of=sum(exercise.worth(name) for name in exercise.mutants))
 
     def run(self) -> Attempt:
-        with self.campaign:
+        with self.bench:
             self.attempt.solved = self._green() and (self._hunt() if self.exercise.kind == "hunt" else self._kills())
         if self.attempt.solved:
             self.attempt.code, self.attempt.points = 0, self.attempt.of
@@ -63,8 +63,8 @@ class Practice:
         if not self.items:
             self._say(f"no test in {name} yet: write a function whose name starts with test_")
             return False
-        self.campaign.baseline = baseline = run_baseline(
-            self.campaign.pool, self.items, {item.nodeid: self.campaign.spans for item in self.items}
+        self.bench.baseline = baseline = run_baseline(
+            self.bench.pool, self.items, {item.nodeid: self.bench.spans for item in self.items}
         )
         if baseline.red:
             self.attempt.code = 1
@@ -82,8 +82,8 @@ class Practice:
         return all(decoys) and all(kills)
 
     def _outcomes(self, mutant: Mutant) -> list[TestOutcome] | None:
-        nodeids = [item.nodeid for item in self.items if self.campaign.baseline.passed(item.nodeid)]
-        (done,) = self.campaign.pool.run([self.campaign.task(mutant, nodeids)])
+        nodeids = [item.nodeid for item in self.items if self.bench.baseline.passed(item.nodeid)]
+        (done,) = self.bench.pool.run([self.bench.task(mutant, nodeids)])
         return done.answer.tests if done.answer is not None and done.answer.stage == "run" else None
 
     def _decoy(self, mutant: Mutant) -> bool:
@@ -118,11 +118,11 @@ class Practice:
             return f"the code's own check went red, not an assertion of yours: {failed.text}"
         if failed is not None:
             return f"your test broke before its assertion could speak: {failed.text}"
-        span = self.campaign.spans[mutant.id]
-        if not self.campaign.baseline.reaching(mutant.id, span):
+        span = self.bench.spans[mutant.id]
+        if not self.bench.baseline.reaching(mutant.id, span):
             place = relative(self.registry.root, span.path)
             return f"not reached: no test of yours runs line {span.first} of {place}"
-        return compare_results(self.campaign, mutant)
+        return compare_results(self.bench, mutant)
 
     def _hunt(self) -> bool:
         """Shows the failing observation; compares the student's ANSWER with the place of the missing guard."""
@@ -133,7 +133,7 @@ class Practice:
         if not answer:
             self._say(f'which line is it? Write ANSWER = ("path/from/the/root.py", line) in {self.exercise.file.name}')
             return False
-        span, guard = self.campaign.spans[mutant.id], self.registry.guards[mutant.guard]
+        span, guard = self.bench.spans[mutant.id], self.registry.guards[mutant.guard]
         file, line = answer
         first = min(span.first, guard.line) if guard.path == span.path else span.first
         hit: bool = span.path.match(str(file)) and first <= line <= span.last
