@@ -62,7 +62,8 @@ class Engine:
             work.refused = "out of memory"
             progress += self.roster.give_way()
         events = self.cache.take_events() + (self.reuse.take_events() if self.reuse is not None else [])
-        record = record_of(work, progress, events, self.scheduler.counts()[2], began)
+        kept = self.observer.trace is not None
+        record = record_of(work, progress, events, self.scheduler.counts()[2], began, kept=kept)
         hit_rate = None if self.reuse is None else self.reuse.hit_rate()
         self.observer.see(record, hit_rate)
         if not self.roster.sequences:

@@ -13,7 +13,7 @@ from teachkv.schedule import Plan
 from teachkv.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Chunk:
     """Tokens [start, start + count) of one sequence, the last `len(drafts)` of them guessed.
 
@@ -37,7 +37,7 @@ class Chunk:
         return self.sequence.wants_prompt_logprobs and self.start < self.sequence.prompt_len
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wanted:
     """Rows [first, first + count) of the logits belong to sequence `id`; the first was computed at `position`.
 

@@ -9,8 +9,13 @@ from teachkv.roster import Progress
 from teachkv.work import Work
 
 
-def record_of(work: Work, progress: list[Progress], events: list[str], resident: int, began: float) -> StepRecord:
-    """`events` are the cache's since the last step; `began` is the step's start on the performance counter."""
+def record_of(
+    work: Work, progress: list[Progress], events: list[str], resident: int, began: float, *, kept: bool
+) -> StepRecord:
+    """`events` are the cache's since the last step; `began` is the step's start on the performance counter.
+
+    kept: a trace keeps the record, so plan, rows and tokens are told one by one; otherwise nobody would read them.
+    """
     ran = work.refused is None and work.inputs is not None
     events = [*(f"preempt id={id}" for id in work.plan.preempt), *events]
     if work.has_drafts and ran:
@@ -19,12 +24,12 @@ def record_of(work: Work, progress: list[Progress], events: list[str], resident:
         events = [*events, f"speculate drafts={drafted} accepted={accepted}"]
     return StepRecord(
         step=work.plan.step,
-        plan=asdict(work.plan),
+        plan=asdict(work.plan) if kept else {},
         running=work.plan.running,
         waiting=work.plan.waiting,
         resident=resident,
-        rows=tuple(row for kind in work.views for row in rows_of(work, kind)) if ran else (),
-        tokens=tuple(token for gained in progress for token in tokens_of(gained)),
+        rows=tuple(row for kind in work.views for row in rows_of(work, kind)) if ran and kept else (),
+        tokens=tuple(token for gained in progress for token in tokens_of(gained)) if kept else (),
         events=(*work.plan.events, *events),
         prefill_tokens=sum(chunk.count for chunk in work.chunks["prefill"]) if ran else 0,
         decode_tokens=sum(work.kept()) if ran else 0,

@@ -12,7 +12,7 @@ from teachkv.schedule import Scheduler
 from teachkv.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """What a step did for one sequence: text that may be shown now, and the tokens drawn."""
 

@@ -41,10 +41,10 @@ class Sequence:
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     error: TeachKVError | None = None
+    prompt_len: int = field(init=False)
 
-    @property
-    def prompt_len(self) -> int:
-        return len(self.request.prompt.ids)
+    def __post_init__(self) -> None:
+        self.prompt_len = len(self.request.prompt.ids)
 
     @property
     def generated(self) -> list[int]:

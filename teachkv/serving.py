@@ -133,8 +133,10 @@ class Serving:
                     chunks = news(watched)
                     if not chunks:
                         self.engine.step()
+                        chunks = news(watched)
                 yield from chunks
-                watched = [samples for samples in watched if not all(watch.ended for watch in samples)]
+                if any(chunk.output is not None for chunk in chunks):
+                    watched = [samples for samples in watched if not all(watch.ended for watch in samples)]
         finally:
             self.abandon([watch.sample.id for samples in watched for watch in samples])
 
@@ -156,7 +158,7 @@ class Watch:
         sample = self.sample
         if self.ended or (sample.num_generated == self.tokens and not sample.finished):
             return None
-        fresh, text = sample.generated[self.tokens :], sample.text.text[self.characters :]
+        fresh, text = sample.tokens[sample.prompt_len + self.tokens :], sample.text.text[self.characters :]
         self.tokens, self.characters = self.tokens + len(fresh), self.characters + len(text)
         self.ended = sample.finished
         return StreamChunk(sample.request.index, sample.sample_index, text, fresh, sample.finish_reason)

@@ -70,6 +70,6 @@ def admit(
 
 def planned_lengths(spec: CacheSpec, aligned: list[int], lengths: list[int]) -> tuple[IntArray, list[int]]:
     """[kinds, B] and a layer of each kind: what full slots are aligned to, and what rings have seen."""
-    kinds = spec.kinds()
+    kinds = spec.kinds
     lines = np.array([aligned if kind is None else lengths for kind in kinds], dtype=np.int32)
     return lines, [layers[0] for layers in kinds.values()]

@@ -107,9 +107,9 @@ class CacheBase(ABC):
         """A view with a dropped member can no longer be closed; the other members are as of their last close."""
         self._open = {view: part for view, part in self._open.items() if request_id not in part.ids}
 
-    def _opened(self, part: OpenPart, layers: tuple[LayerView, ...]) -> CacheView:
-        lengths = int_array([self.length(member) for member in part.ids])
-        view = CacheView(layers, runs(lengths, int_array(part.counts)), self.geometry_epoch)
+    def _opened(self, part: OpenPart, layers: tuple[LayerView, ...], lengths: Sequence[int]) -> CacheView:
+        """`lengths` are the members' before the tokens of this view."""
+        view = CacheView(layers, runs(int_array(lengths), int_array(part.counts)), self.geometry_epoch)
         self._open[view] = part
         return view
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from teachkv.errors import GeometryError
 from teachkv.kv.columns import ColumnPlan
 from teachkv.kv.geometry import int_array, make_geometry
@@ -64,7 +66,7 @@ class BatchRows:
     def reserve_rings(self, width: int) -> bool:
         """A ring without room for `width` columns moves its last w to the front. True if one did."""
         moved = False
-        for ring in (kind for kind in self.spec.kinds() if kind is not None):
+        for ring in (kind for kind in self.spec.kinds if kind is not None):
             full = [s for s in self.cohort.members.values() if s.ring_end[ring] + width > ring_columns(ring)]
             moves = [Move(s.row or 0, s.ring_end[ring] - ring, s.row or 0, 0, ring) for s in full]
             self.buffers.move(ring, moves)
@@ -79,20 +81,19 @@ class BatchRows:
         if kind is not None:
             end = int_array([seat.ring_end[kind] for seat in seats])
             return make_geometry(row, end - int_array([seat.length for seat in seats]), end, counts)
-        end = int_array([seat.end for seat in seats])
+        end = np.full(len(seats), self.cohort.stored_len, dtype=np.int32)
         return make_geometry(row, int_array([seat.lead_pad for seat in seats]), end, counts)
 
     def commit(self, seats: Sequence[Seat], counts: Sequence[int], kept: Sequence[int], epoch: int) -> bool:
         """Row b keeps kept[b]; runs that fell behind move right to the new common end. True if one did."""
-        most, end, moves = max(kept), self.cohort.stored_len, []
-        for seat, written, stays in zip(seats, counts, kept, strict=True):
-            lag, row = most - stays, seat.row or 0
-            if lag:
-                moves.append(Move(row, seat.lead_pad, row, seat.lead_pad + lag, seat.length + stays))
-            self.buffers.kill(None, row, end + stays, end + written)
-            seat.ring_end = {width: stop + stays for width, stop in seat.ring_end.items()}
+        most, moves = max(kept), self._fallen_behind(seats, counts, kept)
+        for seat, stays in zip(seats, kept, strict=True):
+            if seat.ring_end:
+                seat.ring_end = {width: stop + stays for width, stop in seat.ring_end.items()}
         self.buffers.move(None, moves)
         self.cohort.stored_len += most
+        if min(kept) == most:
+            return False
         for seat, stays in zip(seats, kept, strict=True):
             # guard[commit]: a row that kept fewer ends where the others end, so its dead prefix grows by its lag
             # mutant[commit/pad-not-grown]:
@@ -100,7 +101,20 @@ class BatchRows:
             #   + pass
             seat.lead_pad += most - stays
             seat.epoch = epoch if stays < most else seat.epoch
-        return bool(moves)
+        return True
+
+    def _fallen_behind(self, seats: Sequence[Seat], counts: Sequence[int], kept: Sequence[int]) -> list[Move]:
+        """The columns that were refused die; runs shorter than the longest one must move right by their lag."""
+        most, end = max(kept), self.cohort.stored_len
+        if min(kept) == max(counts):
+            return []
+        moves = []
+        for seat, written, stays in zip(seats, counts, kept, strict=True):
+            lag, row = most - stays, seat.row or 0
+            if lag:
+                moves.append(Move(row, seat.lead_pad, row, seat.lead_pad + lag, seat.length + stays))
+            self.buffers.kill(None, row, end + stays, end + written)
+        return moves
 
     def release(self, seat: Seat) -> None:
         """Free the seat's row, and the buffers with the last one."""
@@ -135,7 +149,7 @@ class BatchRows:
         stored_len: int,
     ) -> None:
         """Use the new buffers. All is copied once anyway, so members go to their final columns in the same copy."""
-        inside, moves = set(map(id, members.values())), {kind: list[Move]() for kind in self.spec.kinds()}
+        inside, moves = set(map(id, members.values())), {kind: list[Move]() for kind in self.spec.kinds}
         placed = []
         for new, seat in enumerate(seated):
             start = stored_len - seat.length if id(seat) in inside else seat.lead_pad if seat.end <= columns else 0

@@ -9,7 +9,9 @@ from teachkv.kv.spec import GROW, CacheSpec, ring_columns, round_up
 
 def rectangle_bytes(spec: CacheSpec, rows: int, columns: int) -> int:
     """Bytes of `rows` rows with `columns` columns in the full layers and a ring's own number in the others."""
-    per_row = sum(columns if ring is None else ring_columns(ring) for ring in spec.rings)
+    per_row = sum(
+        len(layers) * (columns if ring is None else ring_columns(ring)) for ring, layers in spec.kinds.items()
+    )
     return rows * per_row * spec.column_bytes
 
 

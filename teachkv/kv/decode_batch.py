@@ -29,7 +29,7 @@ class DecodeBatch:
         self.lead_pad = int_array([row.lead_pad for row in rows])
         self.steps = 0
         self.ring_end = {
-            width: rows[0].slots[layers[0]].stored for width, layers in spec.kinds().items() if width is not None
+            width: rows[0].slots[layers[0]].stored for width, layers in spec.kinds.items() if width is not None
         }
         self.layers = [self._built(layer, [row.slots[layer] for row in rows]) for layer in range(spec.layers)]
 

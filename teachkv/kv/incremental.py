@@ -102,7 +102,8 @@ class IncrementalBatchCache(CacheBase):
         """B prompts, counts[b] tokens each, in their rows of staging. Raises RowAtMaximum."""
         members, tokens = checked_counts(ids, counts)
         self._check_open(members, "prefill")
-        self._refuse_full_rows([self.length(member) for member in members], tokens)
+        lengths = [self.length(member) for member in members]
+        self._refuse_full_rows(lengths, tokens)
         for member in members:
             if not self._seats[member].staged:
                 self._unseat(member, self._seats[member])
@@ -113,7 +114,8 @@ class IncrementalBatchCache(CacheBase):
         ends = {i: wanted[id(seat)] for i, seat in enumerate(everyone) if id(seat) in wanted}
         self.pool.reserve(staged, ends, everyone[len(staged) :])
         rings = self.pool.stage_rings(seats, tokens)
-        return self._opened(OpenPart("prefill", members, tokens, rings), self.pool.views(seats, tokens, rings))
+        views = self.pool.views(seats, tokens, rings)
+        return self._opened(OpenPart("prefill", members, tokens, rings), views, lengths)
 
     def open_decode(self, ids: Sequence[int], counts: Sequence[int] | None = None) -> CacheView:
         """B rows behind one append column. Raises PlanRefused, RowAtMaximum; every row is then as it was."""
@@ -129,10 +131,10 @@ class IncrementalBatchCache(CacheBase):
         if self.batch.reserve_rings(width):
             self.geometry_epoch += 1
         rows = list(seats.values())
-        shared = {kind: self.batch.geometry(kind, rows, int_array(tokens)) for kind in self.spec.kinds()}
+        shared = {kind: self.batch.geometry(kind, rows, int_array(tokens)) for kind in self.spec.kinds}
         arrays = self.batch.buffers.arrays
         layers = tuple(LayerView(*arrays[layer], shared[ring]) for layer, ring in enumerate(self.spec.rings))
-        return self._opened(OpenPart("decode", members, tokens), layers)
+        return self._opened(OpenPart("decode", members, tokens), layers, lengths)
 
     def close(self, view: CacheView, kept: Sequence[int] | None = None) -> None:
         """Row b keeps the first kept[b] tokens (default: all); rows that keep fewer move up to the common end."""

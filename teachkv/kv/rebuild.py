@@ -84,16 +84,17 @@ class RebuildBatchCache(CacheBase):
         """B prompts, counts[b] tokens each, in one staging buffer; slots change in `close`. Raises RowAtMaximum."""
         members, tokens = checked_counts(ids, counts)
         self._check_open(members, "prefill")
-        self._refuse_full_rows([self.length(member) for member in members], tokens)
+        lengths = [self.length(member) for member in members]
+        self._refuse_full_rows(lengths, tokens)
         for member in members:
             self._leave_batch(member)
             if self._rows[member].borrowed:
                 self._rows[member] = stripped_rows(self._rows[member])
         columns = [[self._rows[member].slots[layer] for member in members] for layer in range(self.spec.layers)]
         staged = [stage_layer(self.memory, self.spec, slots, tokens) for slots in columns]
-        shared = {kind: staged_geometry(columns[layers[0]], tokens) for kind, layers in self.spec.kinds().items()}
+        shared = {kind: staged_geometry(columns[layers[0]], tokens) for kind, layers in self.spec.kinds.items()}
         layers = tuple(s.view(shared[ring]) for s, ring in zip(staged, self.spec.rings, strict=True))
-        return self._opened(OpenPart("prefill", members, tokens, staged), layers)
+        return self._opened(OpenPart("prefill", members, tokens, staged), layers, lengths)
 
     def open_decode(self, ids: Sequence[int], counts: Sequence[int] | None = None) -> CacheView:
         """B rows behind one append column. Raises PlanRefused, RowAtMaximum; every row is then as it was."""
@@ -107,9 +108,9 @@ class RebuildBatchCache(CacheBase):
             batch = self._form(members, width)
         if batch.reserve(width):
             self._hand_out(batch, moved=True)
-        shared = {kind: batch.geometry(kind, int_array(tokens)) for kind in self.spec.kinds()}
+        shared = {kind: batch.geometry(kind, int_array(tokens)) for kind in self.spec.kinds}
         layers = (LayerView(k, v, shared[ring]) for (k, v), ring in zip(batch.layers, self.spec.rings, strict=True))
-        return self._opened(OpenPart("decode", members, tokens), tuple(layers))
+        return self._opened(OpenPart("decode", members, tokens), tuple(layers), lengths)
 
     def close(self, view: CacheView, kept: Sequence[int] | None = None) -> None:
         """Row b keeps the first kept[b] tokens (default: all); rows that keep fewer move up to the common end."""

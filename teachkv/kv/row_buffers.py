@@ -85,6 +85,8 @@ class RowBuffers:
 
     def move(self, kind: int | None, moves: Sequence[Move], source: RowBuffers | None = None) -> None:
         """Copy runs within these buffers, or from `source`, in all layers of a kind; what a shift vacates dies."""
+        if not moves:
+            return
         table = self.memory.table(moves)
         for layer in self.layers:
             if self.spec.rings[layer] == kind:
@@ -96,6 +98,8 @@ class RowBuffers:
 
     def kill(self, kind: int | None, row: int, start: int, stop: int) -> None:
         """Columns [start, stop) of a row die in all layers of a kind."""
+        if start >= stop or not self.memory.poison:
+            return
         for layer in self.layers:
             if self.spec.rings[layer] == kind:
                 for buffer in self.arrays[layer]:

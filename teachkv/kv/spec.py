@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -68,6 +69,7 @@ class CacheSpec:
         """Bytes of one column of one row in one layer, K and V together."""
         return 2 * self.kv_heads * self.head_dim * np.dtype(self.dtype).itemsize
 
+    @cached_property
     def kinds(self) -> dict[int | None, tuple[int, ...]]:
         """Layers by kind: None for those that keep everything, else the ring width. Layers of a kind share geometry."""
         found: dict[int | None, list[int]] = {}

@@ -72,7 +72,7 @@ class StagePool:
         self, seats: Sequence[Seat], counts: Sequence[int], rings: dict[int, StagedLayer]
     ) -> tuple[LayerView, ...]:
         """What attention reads; layers of a kind share their geometry."""
-        shared = {kind: self._geometry(layers[0], seats, counts) for kind, layers in self.spec.kinds().items()}
+        shared = {kind: self._geometry(layers[0], seats, counts) for kind, layers in self.spec.kinds.items()}
         views = []
         for layer, ring in enumerate(self.spec.rings):
             if ring is None:

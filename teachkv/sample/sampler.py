@@ -14,7 +14,7 @@ from teachkv.sample.params import SamplingParams
 from teachkv.sample.state import SampleState, random_numbers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draw:
     """What one row gave: a token (-1 with an `error`), and its log-probs if the request asked for them."""
 
@@ -45,8 +45,8 @@ def sample_batch(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -
     if not states:
         return []
     processed = _processed(ops, logits, states)
-    tokens = to_host(ops, ops.sample(processed, *_settings(ops, states)))
-    return [_finish(ops, state, int(tokens[b]), logits[b], processed[b]) for b, state in enumerate(states)]
+    tokens = to_host(ops, ops.sample(processed, *_settings(ops, states))).tolist()
+    return [_finish(ops, state, tokens[b], logits, processed, b) for b, state in enumerate(states)]
 
 
 def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> Any:
@@ -83,12 +83,13 @@ def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...
     return temperature, top_k.view(np.int32), top_p, min_p, uniform
 
 
-def _finish(ops: SamplingOps, state: SampleState, token: int, raw: Any, processed: Any) -> Draw:
+def _finish(ops: SamplingOps, state: SampleState, token: int, raw: Any, processed: Any, b: int) -> Draw:
+    """The Draw of row b of raw and processed [B, V]; a row is fetched only if something must be said about it."""
     if token == spec.NOT_FINITE:
-        return Draw(token, error=_non_finite(state, to_host(ops, raw)))
+        return Draw(token, error=_non_finite(state, to_host(ops, raw[b])))
     if state.params.logprobs is None:
         return Draw(token)
-    row = to_host(ops, processed if state.params.logprobs_mode.startswith("processed") else raw)
+    row = to_host(ops, (processed if state.params.logprobs_mode.startswith("processed") else raw)[b])
     return Draw(token, report(reported_values(row, state.params), token, state.params.logprobs, state.decode))
 
 

@@ -11,6 +11,8 @@ from teachkv.errors import OptionError
 from teachkv.sample import philox, processors
 from teachkv.sample.params import SamplingParams
 
+AHEAD = 32  # random numbers of one state that are made at a time
+
 
 def no_text(token: int) -> str:
     """Where no tokenizer is at hand, reported tokens carry no text."""
@@ -41,7 +43,8 @@ class SampleState:
         self.prompt = frozenset(prompt_ids) if params.repetition_penalty != 1 else frozenset()
         own_eos = frozenset() if params.ignore_eos else frozenset(eos_ids)
         self.endings = own_eos | frozenset(params.stop_token_ids)
-        self.index = 0
+        self.index = self.first_number = 0
+        self.numbers: list[float] = []
         refuse_foreign(params, vocab_size)
         for token in generated:
             self.accept(token)
@@ -85,18 +88,28 @@ class SampleState:
             processors.forbid(row, self.endings)
 
 
-def random_numbers(states: Sequence[SampleState]) -> NDArray[np.float64]:
-    """One number per state [B], each a function of that state's (seed, sample index, index of the token) alone."""
-    keys = np.array([(state.seed, state.sample_index, state.index) for state in states], np.uint64)
-    # guard[own-stream]: a draw depends on the request alone; a generator shared by the batch couples its rows
-    # origin: vllm-project/vllm#51226
-    # mutant[own-stream/one-for-the-batch]:
-    #   - return philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2])
-    #   + return philox.uniform(keys[0, 0], 0, keys[0, 2] + np.arange(len(keys), dtype=np.uint64))
-    # mutant[own-stream/samples-share]:
-    #   - return philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2])
-    #   + return philox.uniform(keys[:, 0], 0, keys[:, 2])
-    return philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2])
+def random_numbers(states: Sequence[SampleState], places: Sequence[int] | None = None) -> NDArray[np.float64]:
+    """One number per state [B], for its generated token `places[b]` (default: the next one); each a function of that
+    state's (seed, sample index, place) alone. Philox costs nearly the same for one number as for many, so AHEAD of
+    them are made at a time, and for all states that will soon need some."""
+    places = [state.index for state in states] if places is None else places
+    left = [state.first_number + len(state.numbers) - place for state, place in zip(states, places, strict=True)]
+    if min(left) < 1:
+        few = [b for b, count in enumerate(left) if count <= AHEAD // 2]
+        keys = np.array([(states[b].seed, states[b].sample_index, places[b]) for b in few], np.uint64)[..., None]
+        ahead = np.arange(AHEAD, dtype=np.uint64)
+        # guard[own-stream]: a draw depends on the request alone; a generator shared by the batch couples its rows
+        # origin: vllm-project/vllm#51226
+        # mutant[own-stream/one-for-the-batch]:
+        #   - made = philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2] + ahead)
+        #   + made = philox.uniform(keys[0, 0], 0, keys[0, 2] + np.arange(len(keys), dtype=np.uint64)[:, None] + ahead)
+        # mutant[own-stream/samples-share]:
+        #   - made = philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2] + ahead)
+        #   + made = philox.uniform(keys[:, 0], 0, keys[:, 2] + ahead)
+        made = philox.uniform(keys[:, 0], keys[:, 1], keys[:, 2] + ahead)
+        for b, row in zip(few, made.tolist(), strict=True):
+            states[b].first_number, states[b].numbers = places[b], row
+    return np.array([s.numbers[place - s.first_number] for s, place in zip(states, places, strict=True)])
 
 
 def new_state(

@@ -101,6 +101,15 @@ class Bucket:
         if self._edges is not None and (entry.since == self._edges[0] or entry.arrival == self._edges[1]):
             self._edges = None
 
+    def change(self, entry: Entry, since: int, tokens: int) -> None:
+        """A member gets new numbers and stays: the same as taking it out and in again, in a third of the time."""
+        if self._edges is not None:
+            oldest, head = self._edges
+            self._edges = None if entry.since == oldest else (min(oldest, since), head)
+        self.since += since - entry.since
+        self.weight += log2_fixed(tokens) - log2_fixed(entry.tokens)
+        entry.since, entry.tokens = since, tokens
+
     def without(self, gone: Collection[int]) -> "Bucket":
         """The sums as they are once `gone` have left, to be added to; costs O(members) only if one of them is here."""
         if not any(id in self.members for id in gone):

@@ -67,6 +67,17 @@ class QueueState:
             del self.buckets[entry.key]
         entry.key = None
 
+    def change(self, entry: Entry, *, since: int | None = None, tokens: int | None = None) -> None:
+        """New numbers for an entry that has a bucket; it goes to another one only if they change its key."""
+        since, tokens = entry.since if since is None else since, entry.tokens if tokens is None else tokens
+        if entry.key is None:
+            entry.since, entry.tokens = since, tokens
+            return
+        self.buckets[entry.key].change(entry, since, tokens)
+        if self.key_of(entry) != entry.key:
+            self.unplace(entry)
+            self.place(entry)
+
     def seat(self, entry: Entry) -> None:
         if entry.id in self.fresh:
             del self.fresh[entry.id]

@@ -83,10 +83,7 @@ class Scheduler:
             state.seat(state.entries[id])
         state.step += 1
         for id in plan.ids:
-            entry = state.entries[id]
-            state.unplace(entry)
-            entry.since = state.step
-            state.place(entry)
+            state.change(state.entries[id], since=state.step)
         state.holding.update(chunk.id for chunk in plan.prefill)
         state.running = dict.fromkeys(plan.ids)
         state.quiet_steps = 0 if plan.prefill else state.quiet_steps + 1
@@ -106,18 +103,16 @@ class Scheduler:
         entry = self._seated(id)
         if entry.phase == "prefill" and entry.computed + count > entry.target:
             raise SchedulerError(f"scheduler: request {id} computed {count} tokens past the end of its prompt")
-        self.state.unplace(entry)
         entry.computed += count
         if entry.phase == "prefill" and entry.computed == entry.target:
+            self.state.unplace(entry)
             self.state.prefilled(entry)
-        self.state.place(entry)
+            self.state.place(entry)
 
     def appended(self, id: int, n: int = 1) -> None:
         """`n` tokens were added to this request's text."""
         entry = self._seated(id)
-        self.state.unplace(entry)
-        entry.tokens += n
-        self.state.place(entry)
+        self.state.change(entry, tokens=entry.tokens + n)
 
     def finish(self, id: int) -> None:
         """Forget a request: done, aborted or failed, with a seat or without."""

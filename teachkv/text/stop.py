@@ -26,6 +26,8 @@ class StopMatcher:
 
     def feed(self, text: str) -> Match | None:
         """Look at the next characters; returns the first match, after which the matcher must not be fed again."""
+        if not self.stops:
+            return None
         for place, char in enumerate(text, 1):
             for i, stop in enumerate(self.stops):
                 self.states[i] = _step(stop, self.borders[i], self.states[i], char)
