@@ -109,7 +109,8 @@ def red_lines(output: str) -> str:
     first = next(number for number, line in enumerate(lines) if line.startswith("E  "))
     code = next((line for line in lines[first - 1 :: -1] if line.strip(" ^")), "")
     said = [line[1:].strip() for line in lines[first:] if line.startswith("E  ")]
-    kept = [code.strip(), *(line for line in said if line not in ("", "AssertionError", "AssertionError:"))]
+    empty = ("", "AssertionError", "AssertionError:", "Use -v to get more diff")
+    kept = [code.strip(), *(line for line in said if line not in empty)]
     return re.sub(r"(\d\.\d{4})\d+", r"\1", "\n".join(line[:200] for line in kept[:LINES]))
 
 

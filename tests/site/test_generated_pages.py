@@ -11,7 +11,7 @@ import pytest
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.settings import read_settings
 from teachkv.mutate.survivors import Note
-from tools import guard_pages
+from tools import exercise_pages, guard_pages, red_runs
 
 NAME = "prefix-strip/removed"
 
@@ -21,7 +21,7 @@ def registry() -> Registry:
     return Registry.load(read_settings(guard_pages.ROOT))
 
 
-def run(registry: Registry, **changes: object) -> guard_pages.Runs:
+def run(registry: Registry, **changes: object) -> red_runs.Runs:
     found = {
         "verdict": "killed",
         "lane": "python",
@@ -34,12 +34,12 @@ def run(registry: Registry, **changes: object) -> guard_pages.Runs:
             "tests/a.py::test_second": "raise",
             "tests/a.py::test_no": "passed",
         },
-        "of": guard_pages.digest(registry.mutants[NAME]),
+        "of": red_runs.digest(registry.mutants[NAME]),
     }
     return {NAME: {**found, **changes}}
 
 
-def page(registry: Registry, runs: guard_pages.Runs) -> str:
+def page(registry: Registry, runs: red_runs.Runs) -> str:
     return "\n".join(guard_pages.guard_page(registry, registry.guards["prefix-strip"], runs))
 
 
@@ -49,7 +49,10 @@ def test_a_page_shows_origin_code_diff_red_run_and_cover(registry: Registry) -> 
     assert "\nrows = require\\_live" not in text
     assert "rows = require_live(read_rows(), coverage)" in text
     assert "-        rows = require_live(read_rows(), coverage)\n+        rows = read_rows()" in text
-    assert "`tests/a.py::test_first`\n\n````text\nE   AssertionError: 64 == 60\nE   more" in text
+    assert (
+        "Without the guard `test_first` goes red (in `tests/a.py`):\n\n````text\nE   AssertionError: 64 == 60\nE   more"
+        in text
+    )
     assert "- `tests/a.py::test_second`" in text
     assert "test_no" not in text
     assert "Tests known to run the changed lines: 3." in text
@@ -93,7 +96,7 @@ def test_the_index_tells_how_the_runner_was_checked(
 
 
 def test_every_guard_has_a_page_and_is_listed(registry: Registry) -> None:
-    pages = dict(guard_pages.pages(registry, guard_pages.read_runs()))
+    pages = dict(guard_pages.pages(registry, red_runs.read_runs()))
     for guard in registry.guards:
         assert f"]({guard}.md)" in pages["guards/index.md"]
         assert pages[f"guards/{guard}.md"].startswith(f"# {guard}\n")
@@ -101,14 +104,14 @@ def test_every_guard_has_a_page_and_is_listed(registry: Registry) -> None:
 
 def test_most_python_mutants_have_a_captured_run(registry: Registry) -> None:
     """A page without its red run is a promise; this bounds how many there may be."""
-    runs = guard_pages.read_runs()
+    runs = red_runs.read_runs()
     python = [m for m in registry.mutants.values() if m.path.suffix == ".py" and not m.words.unpaired]
-    fresh = [m.id for m in python if m.id in runs and runs[m.id]["of"] == guard_pages.digest(m)]
+    fresh = [m.id for m in python if m.id in runs and runs[m.id]["of"] == red_runs.digest(m)]
     assert len(fresh) >= 0.9 * len(python)
 
 
 def test_an_exercise_hides_its_hints(registry: Registry) -> None:
-    pages = dict(guard_pages.exercise_pages(registry, read_settings(guard_pages.ROOT)))
+    pages = dict(exercise_pages.pages(registry, read_settings(guard_pages.ROOT)))
     first = pages["exercises/ex01_poisoned_prefix.md"]
     assert first.count('??? tip "Hint') == 3
     assert "pytest --mutate --exercise ex01_poisoned_prefix" in first

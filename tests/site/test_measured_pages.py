@@ -59,6 +59,38 @@ def test_every_time_of_the_raw_kernels_stands_in_a_record() -> None:
     assert [figure for figure in told if not any(rounded(value, figure) for value in known)] == []
 
 
+@pytest.mark.parametrize(
+    ("row", "ops"),
+    [
+        ("attention, decode and prefill", ("attention_decode_ragged", "attention_prefill")),
+        ("linear", ("linear", "lm_head")),
+        ("norms, rope", ("rms_norm", "qk_norm", "rope_and_append")),
+    ],
+)
+def test_the_errors_of_the_raw_kernels_are_the_worst_of_the_record(row: str, ops: tuple[str, ...]) -> None:
+    page = (kernel_pages.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| {row} |"))
+    record = next(record for record in RECORDS if record["file"] == "raw-kernels-h200-check.json")
+    for dtype, cell in zip(("float32", "float16", "bfloat16"), line.split("|")[2:], strict=False):
+        worst = max(record[dtype]["check"]["worst"][f"{op} {dtype}"] for op in ops)
+        digits = len(cell.partition("e")[0].partition(".")[2])
+        assert float(cell) == float(f"{worst:.{digits}e}"), dtype
+
+
+def test_every_record_is_listed_on_the_audit_page() -> None:
+    page = (kernel_pages.ROOT / "docs" / "audit" / "index.md").read_text(encoding="utf-8")
+    kept = {path.name for path in kernel_pages.EVIDENCE.iterdir()}
+    assert set(re.findall(r"\]\(\.\./evidence/([^)]+)\)", page)) == kept
+
+
+def test_counts_on_the_audit_page_are_those_of_the_records() -> None:
+    page = (kernel_pages.ROOT / "docs" / "audit" / "index.md").read_text(encoding="utf-8")
+    record = {record["file"]: record for record in RECORDS}
+    assert f"{record['mutation-ground-truth.json']['compared']} mutants" in page
+    assert len(record["fuzz.json"]["readers"]) == 10
+    assert record["fuzz.json"]["seconds"] == 3600
+
+
 def numbers(cell: str) -> list[str]:
     return re.findall(r"\d+(?:\.\d+)?", cell)
 
