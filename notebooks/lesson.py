@@ -93,6 +93,14 @@ def without(mutant: str | list[str], function: Callable[..., Any], *arguments: A
     return answer["value"]
 
 
+def failing_line(said: str) -> list[str]:
+    """The line of code that stands above pytest's first "E"; none if there is no such line."""
+    lines = said.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.startswith("E  ")), 0)
+    above = (line.strip() for line in reversed(lines[:first]) if line.strip(" ^"))
+    return [line[:116] for line in above][:1]
+
+
 def killers(mutant: str) -> list[str]:
     """Node ids of the tests that claim to kill the mutant, read from the test files."""
     found = []
@@ -127,7 +135,8 @@ def red_run(mutant: str, named: str = "") -> str:
     said = re.sub(r"0x[0-9a-f]{6,}", "0x...", done.stdout)
     said = re.sub(r"(\d\.\d{4})\d+ *", r"\1", said)  # the digits behind depend on the machine's BLAS
     lines = [line[:120] for line in said.splitlines() if line.startswith(("E  ", "FAILED")) and "E    +" not in line]
-    print(f"$ pytest --mutate-with={mutant} {test}", *lines[:9], *lines[9:][-1:], sep="\n")
+    failing = [f">   {line}" for line in failing_line(said)]
+    print(f"$ pytest --mutate-with={mutant} {test}", *failing, *lines[:9], *lines[9:][-1:], sep="\n")
     if done.returncode != 1:
         raise AssertionError(f"{test} did not go red under {mutant}:\n{done.stdout[-1500:]}{done.stderr[-500:]}")
     return done.stdout

@@ -39,8 +39,7 @@ print(f"... {len(recorder.steps)} operations in all; the next token is {int(logi
 # %% [markdown]
 # ## Against the twin
 #
-# For every operation: the largest difference from the twin's tensor of the same name. `stop after, start from, any op`:
-# the recorder gives you the input of whichever line you doubt.
+# For every operation: the largest difference from the twin's tensor of the same name.
 
 
 # %% tags=["varies"]
@@ -64,7 +63,7 @@ print(f"worst of {len(found)}: {max(worst for _, worst in found):.1e}")
 step_player(played(TEXT))
 
 # %% [markdown]
-# One operation by itself, from its recorded input:
+# The recorder kept the inputs too, so any line that you doubt can be run again by itself:
 
 # %%
 step = recorder.find("layer 0 attention norm")
@@ -74,8 +73,8 @@ print("the same bits again:", bool((again == step.output).all()))
 # %% [markdown]
 # ## A guard, and what it looks like from here
 #
-# Query and key turn by the angle of their position, each **once**. Turned twice, everything keeps its shape and size and
-# the text still looks like text.
+# Query and key turn by the angle of their position, each **once**. A query that is turned twice keeps its shape and its
+# length: no operation fails, and the pass still ends in a token.
 
 # %%
 card("same-angle/queries-twice")
@@ -83,7 +82,7 @@ card("same-angle/queries-twice")
 # %% [markdown]
 # ## Take the guard away and look
 #
-# The first name in the list below is where to look; everything after it is a consequence.
+# The first operation that differs is where to look; everything after it is a consequence.
 
 
 # %%
@@ -102,8 +101,8 @@ def first_difference(text):
 
 
 kept, broken = first_difference(TEXT), without("same-angle/queries-twice", first_difference, TEXT)
-print("with the guard:   ", kept)
-print("without the guard:", broken)
+for name, (first, off, of) in (("with the guard", kept), ("without it", broken)):
+    print(f"{name:14} {off:2} of {of} operations differ; the first: {first}")
 
 # %% [markdown]
 # The same player on the pass without the guard. Go to the first red bar: its inputs still agree, its result does not.

@@ -6,9 +6,8 @@
 # %% [markdown]
 # # 2. The KV cache
 #
-# **The question.** A model reads its whole text for every new token. How can it then take the same time for token 50 as
-# for token 5? And once it keeps something: which numbers must it remember about every row, and which must it *not*
-# remember?
+# **The question.** Every new token depends on the whole text before it. How can token 500 then cost hardly more than
+# token 5? And once something is kept: which numbers must be remembered about every row, and which must *not*?
 
 # %%
 import numpy as np
@@ -44,7 +43,8 @@ bars_picture(
 
 # %% [markdown]
 # Keys and values of a position depend on the tokens up to it, and those do not change. So they are kept: one *column*
-# per token, layer by layer. Step through it:
+# per token, layer by layer. What still grows with the text is attention, which reads every column; all other work is
+# that of one token. Step through it:
 
 # %%
 step_player(room.log)

@@ -9,8 +9,9 @@
 # **The question.** The dead prefix is masked in one place, and a test proves it. Why did a change that did exactly this
 # still lose tokens, with no error and exit code 0?
 #
-# The seed document tells the story: 433 of 512 tokens came back, every cell of equal lengths was exact, and only a
-# count of tokens noticed. The masker had **two** entry points. Which one a model uses depends on its config.
+# It happened: 433 of 512 tokens came back, every run with prompts of equal length was exact, and only a count of tokens
+# noticed. The masker had **two** entry points. Which one a model uses depends on its config. (The story is told in the
+# seed document, a report on another engine from which many of the guards here come.)
 
 # %%
 from lesson import card, red_run, without

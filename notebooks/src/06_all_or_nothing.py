@@ -68,9 +68,9 @@ broken = without("all-or-nothing/pads-before-asking", refused_batch)
 show(broken)
 
 # %% [markdown]
-# Still an error, and still the right row in it. But rows 0 and 1 now begin with dead columns that no batch accounts for:
-# a caller who catches the error and goes on works with moved rows. A test that checks only "an error is raised" is
-# green. The killer compares every stored byte before and after:
+# Still an error, now from deep inside and without the number of the row. But rows 0 and 1 begin with dead columns that no
+# batch accounts for: a caller who catches the error and goes on works with moved rows. A test that checks only "an error
+# is raised" is green. The killer wants the typed refusal and compares every stored byte before and after:
 
 # %%
 said = red_run("all-or-nothing/pads-before-asking")

@@ -69,8 +69,8 @@ card("prefix-strip/removed")
 # %% [markdown]
 # ## Take the guard away and look
 #
-# First the reader's strip alone. The second guard catches it, with the very numbers of the seed document: 64 rows
-# offered where 60 are real. Nothing wrong is stored; only the hit is shorter.
+# First the reader's strip alone. The second guard catches it, with the very numbers of the report that the
+# guard comes from: 64 rows offered where 60 are real. Nothing wrong is stored; only the hit is shorter.
 
 # %%
 first_only = without("reader-strip/removed", conversation)

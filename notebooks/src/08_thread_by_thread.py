@@ -21,7 +21,7 @@ from pictures import Drawing
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.registry import get
-from cuda_kernels.trace import as_svg, as_text, trace_kernel
+from cuda_kernels.trace import as_svg, as_text, order_text, trace_kernel
 from teachkv.observe.scenes import thread_scene
 from teachkv.observe.widget import step_player
 
@@ -51,6 +51,16 @@ Drawing("the block of row 1: who reads which key", as_svg(traces["numba"], "k_ca
 Drawing("the block of row 1: who reads which value", as_svg(traces["numba"], "v_cache", block=2))
 
 # %% [markdown]
+# The two passes differ in what neighbours read. A GPU fetches pieces of 32 bytes, and threads that run together share
+# them:
+
+# %%
+print(order_text(traces["numba"]))
+
+# %% [markdown]
+# One key per thread means that neighbours read 8 numbers apart: of each piece one number in eight is used at once, and
+# the rest must still be near when its turn comes. One dimension per thread puts neighbours side by side.
+#
 # Now turn by turn: what one thread touches before the next one runs. First the keys, then, behind the barrier, the
 # values.
 
@@ -78,8 +88,8 @@ card("numba-dead-prefix/off-by-one")
 # %% [markdown]
 # ## Take the guard away and look
 #
-# One column too early. The result barely changes, since the column before a live run often holds small numbers; but the
-# trace sees the read.
+# One column too early. Whether the *result* shows it depends on what happens to lie in that column; the trace sees the
+# read itself, whatever lies there.
 
 
 # %%
@@ -106,7 +116,7 @@ said = red_run("numba-dead-prefix/off-by-one")
 # %% [markdown]
 # ## Exercise
 #
-# A dropped barrier is a fault that a GPU shows once in a thousand runs. The stepper shows it every time:
+# A dropped barrier is a fault that a GPU shows now and then, or never while you look. The stepper shows it every time:
 #
 #     pytest --mutate --mutate-only=numba-weights
 #

@@ -10,6 +10,8 @@
 # does each cure cost?
 
 # %%
+from itertools import pairwise
+
 from lesson import card, red_run, without
 from pictures import bars_picture
 
@@ -38,16 +40,34 @@ runs["packed: budget of 512 prompt tokens"] = simulate(
 bars_picture("worst wait for a first token, in steps", [(name, run.waits[-1]) for name, run in runs.items()])
 
 # %% [markdown]
-# Steps are not seconds. The price of each cure is the largest step, during which nobody gets a token:
+# Steps are not seconds: a step takes the longer, the more tokens it computes. So the price is counted in tokens, and those
+# who pay it are the requests that came first. How much is computed until the first answer is complete, and how much at
+# most between two tokens of one answer?
+
 
 # %%
-largest = {name: max(step.plan.tokens for step in run.steps) for name, run in runs.items()}
-bars_picture("largest step, in tokens", list(largest.items()))
+def prices(run):
+    """(tokens computed until the first answer ends, most tokens computed between two tokens of one answer)."""
+    computed = [0]
+    for step in run.steps:
+        computed.append(computed[-1] + step.plan.tokens)
+    first = min(life.tokens[-1] for life in run.lives.values())
+    pauses = [computed[b + 1] - computed[a + 1] for life in run.lives.values() for a, b in pairwise(life.tokens)]
+    return computed[first + 1], max(pauses)
+
+
+until_first, pause = ({name: prices(run)[i] for name, run in runs.items()} for i in range(2))
+bars_picture("tokens computed until the first answer is complete", list(until_first.items()))
+
+# %%
+bars_picture("tokens computed in the longest pause within an answer", list(pause.items()))
 
 # %% [markdown]
-# - a **floor** forces a prompt in after so many steps without one;
-# - a **cap** limits how many come in together, so the step is shorter and admission slower;
-# - a **budget** (`packed`) puts decoders and a piece of a prompt into the *same* step: nobody is held up by the choice.
+# - a **floor** forces a prompt in after so many steps without one. Newcomers wait less; the first answer takes more than
+#   twice the work, since others' prompts come in between;
+# - a **cap** limits how many come in together: each pause is half as long, and there are twice as many;
+# - a **budget** (`packed`) puts decoders and a piece of a prompt into the *same* step: an answer never stands still, and
+#   no step is larger than the budget and the decoders together.
 #
 # ## The guard that prevents it
 #
@@ -94,4 +114,6 @@ assert kept <= 20 + 8 + 1, "patience, plus the seats of others who have waited a
 assert broken > 500, "it starves as long as newcomers come"
 waits = {name: run.waits[-1] for name, run in runs.items()}
 assert waits["floor 4: one prompt step in five"] < waits["floor 16"] < waits["no cure"]
-assert largest["packed: budget of 512 prompt tokens"] < largest["floor 4: one prompt step in five"] / 4
+assert pause["packed: budget of 512 prompt tokens"] <= 512 + 128
+assert pause["floor 4, at most 8 prompts at once"] < 0.6 * pause["floor 4: one prompt step in five"]
+assert until_first["floor 4: one prompt step in five"] > 2 * until_first["no cure"], "newcomers gain, the first pay"

@@ -34,6 +34,7 @@ def windows(changes):
 
 CASES = {
     "flag false": {"use_sliding_window": False, "max_window_layers": 2},
+    "flag absent": {"max_window_layers": 2},
     "flag true, from layer 2 on": {"use_sliding_window": True, "max_window_layers": 2},
     "flag true, no threshold": {"use_sliding_window": True},
 }
@@ -95,6 +96,7 @@ said = red_run("window-flag/removed")
 
 # %%
 assert windows(CASES["flag false"])[0] == [None] * 4
+assert windows(CASES["flag absent"])[0] == [None] * 4
 assert windows(CASES["flag true, from layer 2 on"])[0] == [None, None, 4, 4], "layers at and above the threshold slide"
 assert windows(CASES["flag true, no threshold"])[0] == [None] * 4, "the default threshold lies above these four layers"
 assert flagless[0] == [None, None, 4, 4]

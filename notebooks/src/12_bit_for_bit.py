@@ -17,7 +17,7 @@ from pictures import bars_picture
 # %% [markdown]
 # ## See it happen
 #
-# Floating-point addition depends on order. Eight numbers, added from the left, and in two halves:
+# Floating-point addition depends on order. Eight numbers whose sum is 2.5, added in three orders:
 
 # %%
 numbers = np.array([1e8, 1.0, -1e8, 1.0, 3e7, 0.25, -3e7, 0.25], dtype=np.float32)
@@ -30,7 +30,7 @@ print(f"from the left {left}, in halves {halves}, evens and odds {pairs}")
 
 # %% [markdown]
 # A fast kernel picks its order by the shape of its input: how many rows, how long, how many cores. If your row's order
-# depends on *who else is in the batch*, so do its last bits; and once in a while two logits lie that close together.
+# depends on *who else is in the batch*, so do its last bits; and once in a while two logits lie that close together, another token is drawn, and from there on the texts part.
 #
 # This engine fixes the order per row. A row is cut into blocks of 64 **positions**, never columns, so a lead pad does not
 # move a boundary; and products over rows always use tiles that give a row the same bits.
@@ -81,7 +81,8 @@ said = red_run("position-blocks/columns")
 
 # %% [markdown]
 # No test with a tolerance would go red here: each answer is as good as the other. So the promise is stated as equality
-# and tested as equality. The price is written in the measuring pages; `invariance=False` buys it back.
+# and tested as equality. What it costs on two cores is
+# [on record](../evidence/cpu-vs-transformers.md); `invariance=False` buys it back.
 #
 # ## Exercise
 #

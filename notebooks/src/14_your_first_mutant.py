@@ -69,7 +69,8 @@ code, said = pytest_in_folder()
 print(said.splitlines()[-1].split(" in ")[0])
 
 # %% [markdown]
-# Green. Now with each mutant in turn:
+# Green. (One is the test; the others look at each file of the package for cards that no longer fit it.) Now with each
+# mutant in turn:
 
 
 # %%

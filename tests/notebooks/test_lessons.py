@@ -85,6 +85,12 @@ def test_a_child_runs_under_the_mutant_or_says_that_it_did_not() -> None:
         lesson.without("masker/none-at-one-query", fails)
 
 
+def test_the_failing_line_stands_above_what_is_said_of_it() -> None:
+    said = "t.py:3: in test_a\n    assert pad == 4\n           ^^^^^^^^\nE   AssertionError\nE   more\n"
+    assert lesson.failing_line(said) == ["assert pad == 4"]
+    assert lesson.failing_line("no tests ran") == []
+
+
 def run_lesson(source: str) -> list[object]:
     """Run all cells of a lesson; [what was raised, how many cells were left], or [None, 0]."""
     import json
