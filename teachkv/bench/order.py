@@ -11,7 +11,7 @@ def orders(arms: int, rounds: int, seed: int) -> list[list[int]]:
     """
     draw = random.Random(seed)
     found: list[list[int]] = []
-    while len(found) < rounds:
+    for _ in range(0, rounds, arms):
         names, shifts = list(range(arms)), list(range(arms))
         draw.shuffle(names)
         draw.shuffle(shifts)

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import measured
+from fakes import measured, said
 
 from teachkv.bench import session as sessions
+from teachkv.bench.compare import Bar, bar_held
+from teachkv.bench.judge import judge
 from teachkv.bench.presets import PRESETS
 from teachkv.bench.record import Record
 from teachkv.cli import main
@@ -151,6 +153,13 @@ def test_a_bar_is_not_reached_by_an_unresolved_claim(capsys: pytest.CaptureFixtu
     text = ["bench", "compare", str(tmp_path / "record.json"), "--bar", f"same@{record.cells[0]}>=0.5"]
     assert main(text) == 1
     assert "NOT reached: unresolved" in capsys.readouterr().out
+
+
+def test_a_bar_of_just_the_claimed_ratio_is_reached(tmp_path: Path) -> None:
+    record = measured(tmp_path, {"base": {}, "twice": {"tok_s": 2000.0}})
+    delta = said(record, "twice").delta
+    assert bar_held(record, judge(record), Bar("twice", record.cells[0], 1 + delta))[0]
+    assert not bar_held(record, judge(record), Bar("twice", record.cells[0], 1.001 + delta))[0]
 
 
 def test_two_records_are_shown_and_nothing_is_claimed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

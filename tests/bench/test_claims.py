@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes import CELL, measured, said
 
-from teachkv.bench.guards.claims import claim, gain, spread
+from teachkv.bench.guards.claims import READABLE, claim, doubt, gain, spread
 from teachkv.bench.order import orders
 
 A = [100.0, 101.0, 99.0, 100.0, 100.0]
@@ -47,6 +47,11 @@ def test_a_small_delta_takes_five_samples() -> None:
     assert claim(A[:4], times(1.03)[:4], QUIET[:4], ladder=False).status == "unresolved"
     assert claim(A, times(1.03), QUIET, ladder=False).status == "resolved"
     assert claim(A[:2], times(1.3)[:2], QUIET[:2], ladder=False).status == "resolved"
+
+
+def test_a_delta_of_just_the_readable_size_is_claimed_from_a_ladder_and_from_few_samples() -> None:
+    assert doubt(READABLE, 0.0, 2, ladder=True) == ""
+    assert doubt(-READABLE, 0.0, 2, ladder=True) == ""
 
 
 @pytest.mark.kills("spread/mean", "spread/gains-only")

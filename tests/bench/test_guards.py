@@ -112,7 +112,7 @@ def test_a_mechanism_that_never_acted_fails_its_arm() -> None:
     assert arm.engages == ("floor",)
     idle = guards.engagement(whole(UNIFORM, facts=facts()), arm)
     assert (idle.status, idle.reason) == ("refused", "claimed but never acted: floor")
-    acted = facts(engaged={"floor": 2}, log=("engaged: floor (step 9: floor)",))
+    acted = facts(engaged={"floor": 2}, log=("loaded", "engaged: floor (step 9: floor)", "engaged: cap (step 9)"))
     assert status(guards.engagement(whole(UNIFORM, facts=acted), arm)) == "held"
 
 

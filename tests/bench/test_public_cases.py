@@ -1,6 +1,7 @@
 """Public reports about benchmarks that lied, each at toy size, on the harness itself."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from teachkv.bench.judge import judge
 from teachkv.bench.metrics import figures
 from teachkv.bench.roof import timed
 from teachkv.bench.session import Session, Setup, prepare
-from teachkv.bench.tables import report
+from teachkv.bench.tables import report, warm
 from teachkv.bench.workloads import cell
 
 HITS: dict[str, Any] = {"hit_speedup": 4.0, "prefill_tok_s": 500.0}
@@ -51,6 +52,9 @@ def test_a_row_that_a_cache_helped_says_so(tmp_path: Path) -> None:
     record.samples = [type(helped)(**{**{n: getattr(helped, n) for n in helped.__slots__}, "arm": "base"})]
     text = report(record, judge(record), markdown=False)
     assert "100% WARM" in text
+    first, *others = helped.served
+    once = replace(helped, served=(first, *(replace(one, cached=0) for one in others)))
+    assert warm(record, [once]) == " WARM"
 
 
 @pytest.mark.case("vllm-project/vllm#57519")
