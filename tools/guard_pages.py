@@ -115,7 +115,7 @@ def mutant_part(registry: Registry, mutant: Mutant, run: dict[str, Any] | None) 
     yield from (f"## {kind}: {mutant.name} {{ #{mutant.name} }}", "")
     if mutant.words.decoy:
         yield from ("A *decoy*: written otherwise, meaning the same. No test may go red for it.", "")
-    yield from fenced("diff", [line for line in list(diff_lines(registry, mutant))[2:] if not is_card(line)])
+    yield from fenced("diff", shifted([line for line in list(diff_lines(registry, mutant))[2:] if not is_card(line)]))
     if mutant.words.unpaired:
         yield from (f"No test here can kill it: {plain(mutant.words.unpaired)}.", "")
     if run is None:
@@ -160,6 +160,13 @@ def run_part(run: dict[str, Any]) -> Iterator[str]:
 
 def is_card(line: str) -> bool:
     return line[:1] == " " and line.strip().startswith(("#", "//"))
+
+
+def shifted(diff: list[str]) -> list[str]:
+    """A diff without the indentation that all its lines share: a phone shows forty letters."""
+    code = [line[1:] for line in diff if line[:1] in "+- " and line[1:].strip()]
+    depth = min(map(indent, code), default=0)
+    return [line if line.startswith("@@") else line[:1] + line[1 + depth :] for line in diff]
 
 
 def language(path: Path) -> str:

@@ -37,8 +37,8 @@ for row, answer in logits.items():
 step_player(room.log)
 
 # %% [markdown]
-# Every row now **ends** at the same column, so one column takes the next token of all of them. The short rows begin
-# later: the grey columns before them are the *dead prefix*, and its length is the row's `lead_pad`. A column is not a
+# Go one step on (the button ▶| or the right arrow key). Every row now **ends** at the same column, so one column takes
+# the next token of all of them. The short rows begin later: the grey columns before them are the *dead prefix*, and its length is the row's `lead_pad`. A column is not a
 # position: position = column - `lead_pad`, and that is what the rotary embedding was given.
 #
 # Below the columns stands the attention weight of the new token.

@@ -48,7 +48,7 @@ def test_a_page_shows_origin_code_diff_red_run_and_cover(registry: Registry) -> 
     assert "The seed document" in text
     assert "\nrows = require\\_live" not in text
     assert "rows = require_live(read_rows(), coverage)" in text
-    assert "-        rows = require_live(read_rows(), coverage)\n+        rows = read_rows()" in text
+    assert "-rows = require_live(read_rows(), coverage)\n+rows = read_rows()" in text
     assert (
         "Without the guard `test_first` goes red (in `tests/a.py`):\n\n````text\nE   AssertionError: 64 == 60\nE   more"
         in text

@@ -33,6 +33,9 @@
     return found;
   }
 
+  // Columns of a cache are numbered; scratch of a few cells is not.
+  const numbered = (grid) => grid.row !== null && grid.wide >= 8;
+
   function drawGrid(svg, grid, y, live, before, now) {
     const w = Math.min(14, span() / grid.wide), h = Math.max(3, Math.min(10, 80 / grid.high));
     const box = (x, yy, width, height, kind, more) =>
@@ -45,7 +48,7 @@
     for (const i of before.keys()) box(...grid.cell(i), 1, 1, before.get(i) ? "new" : "live", { "fill-opacity": 0.3 });
     for (const i of now.keys()) box(...grid.cell(i), 1, 1, now.get(i) ? "new" : "live");
     box(0, 0, grid.wide, grid.high, "frame");
-    if (grid.row === null) return grid.high * h + 8;
+    if (!numbered(grid)) return grid.high * h + 8;
     const below = { y: y + grid.high * h + 12 };
     draw("text", { x: 110, ...below }, svg, "column 0");
     draw("text", { x: 110 + grid.wide * w, ...below, "text-anchor": "end" }, svg, `${grid.wide - 1}`);
@@ -91,7 +94,7 @@
     });
     const all = (list) => list.flatMap((f) => f.touches);
     const shown = grids.filter(([grid, number]) => marks(grid, all(mine), number).size);
-    const height = shown.reduce((sum, [grid]) => sum + grid.high * Math.max(3, Math.min(10, 80 / grid.high)) + (grid.row === null ? 8 : 22), 4);
+    const height = shown.reduce((sum, [grid]) => sum + grid.high * Math.max(3, Math.min(10, 80 / grid.high)) + (numbered(grid) ? 22 : 8), 4);
     const svg = picture(holder, height, `block ${frame.block}, thread ${frame.thread} ${sentence(launch, frame)}`);
     let y = 2;
     for (const [grid, number] of shown) {
