@@ -78,8 +78,8 @@ def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
     mutants = [mutant for mutant in registry.mutants.values() if mutant.guard == guard.id]
     mutants.sort(key=lambda mutant: mutant.path != guard.path)  # those of the code that is shown come first
     yield from (f"# {guard.id}", "", f"**Why it is there.** {sentence(guard.why)}", "")
-    if guard.origin:
-        yield from (f"**Where it comes from.** {origin(guard.origin[:1].upper() + guard.origin[1:])}.", "")
+    where = origin(guard.origin[:1].upper() + guard.origin[1:]) if guard.origin else "No outside origin is named"
+    yield from (f"**Where it comes from.** {where}.", "")
     yield from (f"**Where it stands.** `{relative(registry.root, guard.path)}`, line {guard.line}.", "")
     yield from fenced(language(guard.path), guarded_code(registry, guard, mutants))
     for mutant in mutants:

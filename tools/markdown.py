@@ -24,8 +24,12 @@ def cell(text: str) -> str:
     return plain(text).replace("\n", " ")
 
 
+def linked(found: re.Match[str]) -> str:
+    return f"[{found[1]}](../glossary.md#{found[2].replace(' ', '-')})"
+
+
 def origin(text: str) -> str:
     """Where a guard comes from, with links: a public report, or the document that the glossary explains."""
-    text = re.sub(r"([Tt]he seed document)", r"[\1](../glossary.md#seed-document)", plain(text))
+    text = re.sub(r"([Tt]he (seed document|parent engine))", linked, plain(text))
     report = r"(?<![\w/.-])([\w.-]+/[\w.-]+)#(\d+)"
     return re.sub(report, r"[\1#\2](https://github.com/\1/issues/\2)", text)

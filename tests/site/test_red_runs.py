@@ -49,6 +49,9 @@ def test_every_captured_run_says_something() -> None:
 
 
 def test_origins_are_links() -> None:
+    assert origin("the parent engine, try_set_len") == (
+        "[the parent engine](../glossary.md#parent-engine), try\\_set\\_len"
+    )
     assert origin("the seed document (64 rows), ml-explore/mlx-examples#977") == (
         "[the seed document](../glossary.md#seed-document) (64 rows), "
         "[ml-explore/mlx-examples#977](https://github.com/ml-explore/mlx-examples/issues/977)"
