@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -20,14 +19,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.registry import OPS
-from cuda_kernels.trace import as_svg, trace_kernel
+from cuda_kernels.trace import as_svg, order_text, trace_kernel
 from teachkv.observe.export import fragment
 from tools.kernel_examples import examples
+from tools.kernel_figures import EVIDENCE, figures, read_records
 from tools.kernel_picture import busiest
 from tools.rungs import rungs
 
 ROOT = Path(__file__).resolve().parent.parent
-KERNELS, EVIDENCE = ROOT / "cuda_kernels", ROOT / "docs" / "evidence"
+KERNELS = ROOT / "cuda_kernels"
 SHARED = ("attention", "choice", "norm", "product", "attention_spec")
 TELLINGS = {
     "spec": ("Meaning (NumPy)", "spec.py"),
@@ -47,11 +47,13 @@ def page(op: str, records: list[dict[str, Any]]) -> str:
         *("---", "hide: [navigation, toc]", "---", ""),  # the width belongs to the three tellings
         f"# {op}",
         "",
-        ast.get_docstring(module) or "",
+        meaning(module),
         "",
         "```text",
         ast.get_docstring(function) or "",
         "```",
+        "",
+        "[The letters of the shapes](../contributing.md#house-rules)",
         "",
     ]
     lines += ["## Three tellings", "", '<div class="tkv-side" markdown>', "", *tabs(folder), "</div>", ""]
@@ -59,11 +61,20 @@ def page(op: str, records: list[dict[str, Any]]) -> str:
         *shared(folder),
         "## Who reads and writes what",
         "",
+        "A tiny call, without a GPU. Threads of one block downwards, columns of a cache (or the numbers of another",
+        "array) to the right.",
+        "",
         *pictures(op),
         *figures(op, records),
         *rungs(op, records),
     ]
     return "\n".join(lines) + "\n"
+
+
+def meaning(module: ast.Module) -> str:
+    """What the op does: the docstring of its spec without the op's name in front."""
+    text = (ast.get_docstring(module) or "").partition(": ")[2]
+    return text[:1].upper() + text[1:]
 
 
 def tabs(folder: Path) -> Iterator[str]:
@@ -120,58 +131,10 @@ def pictures(op: str) -> Iterator[str]:
         present = {array.name for launch in trace.launches for array in launch.arrays}
         for name in (name for name in arrays if name in present):
             yield from indented(["<div>", *as_svg(trace, name).splitlines(), "</div>", ""])
+        yield from indented(["```text", order_text(trace), "```", ""])
         yield "    Turn by turn, in the block that touches most (arrow keys step):"
         yield ""
         yield from indented([*fragment(busiest(trace, [a for a in arrays if a in present])).splitlines(), ""])
-
-
-def read_records(folder: Path) -> list[dict[str, Any]]:
-    """All JSON records of docs/evidence, by name; each is marked with its file."""
-    found = [(file, json.loads(file.read_text())) for file in sorted(folder.glob("*.json"))]
-    return [data | {"file": file.name} for file, data in found if isinstance(data, dict)]
-
-
-def figures(op: str, records: list[dict[str, Any]]) -> Iterator[str]:
-    """Tables of what was measured; nothing where there is no record."""
-    times = [(record, line) for record in records for line in lines_of(record, "time") if op_of(line["name"]) == op]
-    errors = [
-        (record, key.partition(" ")[2], value)
-        for record in records
-        for key, value in record.get("check", {}).get("worst", {}).items()
-        if key.partition(" ")[0] == op
-    ]
-    if times:
-        yield from (
-            "## Measured",
-            "",
-            "| telling | what | us | GB/s | TFLOP/s | cuBLAS, us | record |",
-            "|---|---|--:|--:|--:|--:|---|",
-        )
-        for record, line in times:
-            cells = [line.get(key, "") for key in ("us", "GB/s", "TFLOP/s", "cublas_us")]
-            yield f"| {telling_of(record)} | {line['name']} | {' | '.join(map(str, cells))} | {record['file']} |"
-        yield ""
-    if errors:
-        yield from ("## Against float64", "", "| telling | dtype | largest error | record |", "|---|---|--:|---|")
-        yield from (f"| {telling_of(r)} | {dtype} | {value:.1e} | {r['file']} |" for r, dtype, value in errors)
-        yield ""
-        yield "The error is ||out - ref|| / ||ref|| over one call, the largest of all calls with fresh random inputs."
-        yield ""
-
-
-def lines_of(record: dict[str, Any], part: str) -> list[dict[str, Any]]:
-    lines: list[dict[str, Any]] = record.get(part, {}).get("lines", [])
-    return lines
-
-
-def op_of(name: str) -> str | None:
-    """The op that a line of a record is about: "Qwen2.5-0.5B attention_decode B=1" -> attention_decode_ragged."""
-    words = name.split()
-    return next((op for op in OPS if any(w == op or ("_" in w and op.startswith(w)) for w in words)), None)
-
-
-def telling_of(record: dict[str, Any]) -> str:
-    return str(record.get("telling", "raw"))
 
 
 def index(ops: tuple[str, ...]) -> str:
@@ -183,8 +146,7 @@ def index(ops: tuple[str, ...]) -> str:
         "",
     ]
     for op in ops:
-        first = (ast.get_docstring(ast.parse((KERNELS / op / "spec.py").read_text())) or "").splitlines()[0]
-        lines.append(f"- [{op}]({op}.md): {first.partition(': ')[2]}")
+        lines.append(f"- [{op}]({op}.md): {meaning(ast.parse((KERNELS / op / 'spec.py').read_text())).splitlines()[0]}")
     return "\n".join(lines) + "\n"
 
 

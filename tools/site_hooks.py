@@ -19,7 +19,7 @@ from mkdocs.structure.files import File, Files
 from cuda_kernels.registry import OPS
 from teachkv.mutate.settings import read_settings
 from teachkv.observe.export import asset
-from tools import case_pages, exercise_pages, guard_pages, kernel_pages
+from tools import case_pages, exercise_pages, guard_pages, kernel_figures, kernel_pages
 from tools.red_runs import read_runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +51,7 @@ def generated() -> Iterator[tuple[str, str]]:
     registry = guard_pages.load()
     yield from guard_pages.pages(registry, read_runs())
     yield from exercise_pages.pages(registry, read_settings(ROOT))
-    records = kernel_pages.read_records(kernel_pages.EVIDENCE)
+    records = kernel_figures.read_records(kernel_figures.EVIDENCE)
     yield "kernels/index.md", kernel_pages.index(OPS)
     for op in OPS:
         yield f"kernels/{op}.md", kernel_pages.page(op, records)

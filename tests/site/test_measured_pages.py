@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cuda_kernels.registry import OPS
-from tools import gpu_page, kernel_pages
+from tools import gpu_page, kernel_figures, kernel_pages
 from tools.rungs import cases, rungs
 
-RECORDS = kernel_pages.read_records(kernel_pages.EVIDENCE)
+RECORDS = kernel_figures.read_records(kernel_figures.EVIDENCE)
 VARIANTS = next(record for record in RECORDS if "variants" in record)
 
 
@@ -48,10 +48,10 @@ def test_a_kernel_page_has_its_tellings_pictures_players_and_figures() -> None:
 
 def test_every_time_of_the_raw_kernels_stands_in_a_record() -> None:
     """The table is written by hand: each of its microseconds is a line of the record, rounded as the table rounds."""
-    page = (kernel_pages.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
+    page = (kernel_figures.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
     table = page.partition("## Fast, and not yet")[2].partition("Where it loses")[0]
     lines = [
-        line for record in RECORDS for part in ("time", "variants") for line in kernel_pages.lines_of(record, part)
+        line for record in RECORDS for part in ("time", "variants") for line in kernel_figures.lines_of(record, part)
     ]
     known = [line[key] for line in lines for key in ("us", "cublas_us") if key in line]
     told = [figure for row in table.splitlines() if row.count("|") == 4 for figure in numbers(row.split("|")[2])]
@@ -68,7 +68,7 @@ def test_every_time_of_the_raw_kernels_stands_in_a_record() -> None:
     ],
 )
 def test_the_errors_of_the_raw_kernels_are_the_worst_of_the_record(row: str, ops: tuple[str, ...]) -> None:
-    page = (kernel_pages.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
+    page = (kernel_figures.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
     (line,) = (line for line in page.splitlines() if line.startswith(f"| {row} |"))
     record = next(record for record in RECORDS if record["file"] == "raw-kernels-h200-check.json")
     for dtype, cell in zip(("float32", "float16", "bfloat16"), line.split("|")[2:], strict=False):
@@ -79,7 +79,7 @@ def test_the_errors_of_the_raw_kernels_are_the_worst_of_the_record(row: str, ops
 
 def test_every_record_is_listed_on_the_audit_page() -> None:
     page = (kernel_pages.ROOT / "docs" / "audit" / "index.md").read_text(encoding="utf-8")
-    kept = {path.name for path in kernel_pages.EVIDENCE.iterdir()}
+    kept = {path.name for path in kernel_figures.EVIDENCE.iterdir()}
     assert set(re.findall(r"\]\(\.\./evidence/([^)]+)\)", page)) == kept
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("numba.cuda", reason="the Numba telling needs numba and numba-cuda (extra 'simulator')")
 
 from cuda_kernels.registry import OPS
-from tools import kernel_pages
+from tools import kernel_figures, kernel_pages
 
 TIME = {"time": {"lines": [{"name": "Qwen2.5-0.5B attention_decode B=1", "us": 7.5, "GB/s": 20, "TFLOP/s": 0.0}]}}
 CHECK = {"telling": "numba", "check": {"worst": {"attention_decode_ragged float16": 2.6e-4, "linear float16": 1e-4}}}
@@ -20,7 +20,7 @@ CHECK = {"telling": "numba", "check": {"worst": {"attention_decode_ragged float1
 def records(folder: Path, *contents: dict[str, Any]) -> list[dict[str, Any]]:
     for i, content in enumerate(contents):
         (folder / f"r{i}.json").write_text(json.dumps(content))
-    return kernel_pages.read_records(folder)
+    return kernel_figures.read_records(folder)
 
 
 def test_a_page_has_three_tellings_a_picture_and_the_figures(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_no_figures_without_a_record() -> None:
     ],
 )
 def test_lines_find_their_op(line: str, op: str | None) -> None:
-    assert kernel_pages.op_of(line) == op
+    assert kernel_figures.op_of(line) == op
 
 
 def test_every_op_has_an_example_and_a_place_in_the_index() -> None:
