@@ -81,8 +81,8 @@ said = red_run("position-blocks/columns")
 
 # %% [markdown]
 # No test with a tolerance would go red here: each answer is as good as the other. So the promise is stated as equality
-# and tested as equality. What it costs on two cores is
-# [on record](../evidence/cpu-vs-transformers.md); `invariance=False` buys it back.
+# and tested as equality. The price is on record (see
+# *Measure*, "On two cores, beside transformers"): `invariance=False` buys it back.
 #
 # ## Exercise
 #
