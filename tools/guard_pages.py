@@ -15,7 +15,7 @@ from teachkv.mutate.errors import MutateError
 from teachkv.mutate.listing import diff_lines
 from teachkv.mutate.registry import Registry, relative
 from teachkv.mutate.settings import read_settings
-from tools.markdown import cell, fenced, origin, plain, sentence
+from tools.markdown import cell, fenced, origin, plain, sentence, sentence_origin
 from tools.red_runs import Runs, digest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,7 +78,7 @@ def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
     mutants = [mutant for mutant in registry.mutants.values() if mutant.guard == guard.id]
     mutants.sort(key=lambda mutant: mutant.path != guard.path)  # those of the code that is shown come first
     yield from (f"# {guard.id}", "", f"**Why it is there.** {sentence(guard.why)}", "")
-    where = origin(guard.origin[:1].upper() + guard.origin[1:]) if guard.origin else "No outside origin is named"
+    where = sentence_origin(guard.origin) if guard.origin else "No outside origin is named"
     yield from (f"**Where it comes from.** {where}.", "")
     yield from (f"**Where it stands.** `{relative(registry.root, guard.path)}`, line {guard.line}.", "")
     yield from fenced(language(guard.path), guarded_code(registry, guard, mutants))

@@ -131,7 +131,7 @@ def pictures(op: str) -> Iterator[str]:
         present = {array.name for launch in trace.launches for array in launch.arrays}
         for name in (name for name in arrays if name in present):
             yield from indented(["<div>", *as_svg(trace, name).splitlines(), "</div>", ""])
-        yield from indented(["```text", order_text(trace), "```", ""])
+        yield from indented(["```text", *order_text(trace).splitlines(), "```", ""])
         yield "    Turn by turn, in the block that touches most (arrow keys step):"
         yield ""
         yield from indented([*fragment(busiest(trace, [a for a in arrays if a in present])).splitlines(), ""])

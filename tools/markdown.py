@@ -33,3 +33,8 @@ def origin(text: str) -> str:
     text = re.sub(r"([Tt]he (seed document|parent engine))", linked, plain(text))
     report = r"(?<![\w/.-])([\w.-]+/[\w.-]+)#(\d+)"
     return re.sub(report, r"[\1#\2](https://github.com/\1/issues/\2)", text)
+
+
+def sentence_origin(text: str) -> str:
+    """The same at the start of a sentence; the name of a repository keeps its letters."""
+    return origin(f"T{text[1:]}" if text.startswith("the ") else text)

@@ -42,6 +42,9 @@ def test_a_kernel_page_has_its_tellings_pictures_players_and_figures() -> None:
     text = kernel_pages.page("linear", RECORDS)
     assert [text.count(f'=== "{title}"') for title, _ in kernel_pages.TELLINGS.values()] == [1, 2, 2]
     assert text.count("data-tkv-trace") == 2
+    tab = text.partition('=== "Numba"')[2].partition('=== "Numba"')[2].partition("## ")[0]
+    assert "\n    writes of out: " in tab
+    assert [line for line in tab.splitlines() if line and not line.startswith(("    ", "==="))] == []
     assert "## Measured" in text
     assert "## Rungs" in text
 

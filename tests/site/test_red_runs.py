@@ -7,7 +7,7 @@ import pytest
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.settings import read_settings
 from tools import red_runs
-from tools.markdown import origin
+from tools.markdown import origin, sentence_origin
 
 SHORT = """
 tests/kv/test_caches.py:88: in test_pad
@@ -46,6 +46,11 @@ def test_every_captured_run_says_something() -> None:
     registry, runs = Registry.load(read_settings(red_runs.ROOT)), red_runs.read_runs()
     fresh = {name: run for name, run in runs.items() if name in registry.mutants and run["killer"]}
     assert [name for name, run in fresh.items() if not red_runs.telling(run["text"])] == []
+
+
+def test_a_page_keeps_the_letters_of_a_repository() -> None:
+    assert sentence_origin("vllm-project/vllm#1").startswith("[vllm-project/vllm#1](")
+    assert sentence_origin("the seed document").startswith("[The seed document](")
 
 
 def test_origins_are_links() -> None:
