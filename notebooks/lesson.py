@@ -59,9 +59,9 @@ def card(mutant: str) -> None:
 
 
 def changed_lines(mutant: str) -> list[str]:
-    """The diff of the code, without the card's own comment lines around it."""
+    """The diff of the code, without the card's own comment lines around it and without line numbers."""
     lines = list(diff_lines(registry(), registry().mutant(mutant)))
-    return [lines[0], *(line for line in lines[2:] if line.strip() and not re.match(r" \s*(#|//)", line))]
+    return [lines[0], *(line for line in lines[2:] if line.strip() and not re.match(r"@@| \s*(#|//)", line))]
 
 
 def without(mutant: str | list[str], function: Callable[..., Any], *arguments: Any) -> Any:

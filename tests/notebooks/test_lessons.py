@@ -85,6 +85,15 @@ def test_a_child_runs_under_the_mutant_or_says_that_it_did_not() -> None:
         lesson.without("masker/none-at-one-query", fails)
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_card_shows_no_line_numbers(source: Path) -> None:
+    """They move with every edit of the file above them, and the saved lesson would be stale."""
+    for name in mutants_of(source):
+        lines = lesson.changed_lines(name)
+        assert lines[0].startswith("--- a/")
+        assert not any(line.startswith("@@") for line in lines)
+
+
 def test_the_failing_line_stands_above_what_is_said_of_it() -> None:
     said = "t.py:3: in test_a\n    assert pad == 4\n           ^^^^^^^^\nE   AssertionError\nE   more\n"
     assert lesson.failing_line(said) == ["assert pad == 4"]
