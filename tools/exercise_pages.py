@@ -14,9 +14,9 @@ HOW = """# Exercises
 An exercise gives you an incident, an import line and an empty test. Your test must pass on the real engine, accept a
 rewrite that changes nothing, and go red by its own assertion when the guard is taken away.
 
-    pytest --mutate --exercise            # the next one
-    pytest --mutate --exercise-hint       # three hints each
-    pytest --mutate --exercise-list       # how far you are
+    .venv/bin/pytest --mutate --exercise            # the next one
+    .venv/bin/pytest --mutate --exercise-hint       # three hints each
+    .venv/bin/pytest --mutate --exercise-list       # how far you are
 
 """
 
@@ -24,7 +24,7 @@ ALONE = """## Without a catalogue
 
 Every guard is an exercise. Take one from the list, cover the diff, and ask: which input shows that it is gone? Then
 
-    pytest --mutate-with=GUARD/MUTANT path/to/your_test.py
+    .venv/bin/pytest --mutate-with=GUARD/MUTANT path/to/your_test.py
 
 must be red, and plain pytest green. [Your first mutant](../notebooks/14_your_first_mutant.ipynb) goes through one.
 The [guards](../guards/index.md) with an origin are those that hurt somebody:
@@ -51,7 +51,7 @@ def exercise_page(registry: Registry, one: Exercise) -> Iterator[str]:
     guards = dict.fromkeys(registry.mutant(name).guard for name in one.mutants)
     kind = "Find the line: one guard is missing." if one.kind == "hunt" else "Write the test."
     yield from (f"# {one.title}", "", kind, "")
-    yield from fenced("bash", [f"pytest --mutate --exercise {one.name}"])
+    yield from fenced("bash", [f".venv/bin/pytest --mutate --exercise {one.name}"])
     yield from fenced("python", (one.folder / "given.py").read_text(encoding="utf-8").splitlines())
     for number, hint in enumerate(one.hints, 1):
         yield from (f'??? tip "Hint {number}"', "", f"    {plain(hint)}", "")

@@ -20,6 +20,7 @@ from tools.red_runs import Runs, digest
 
 ROOT = Path(__file__).resolve().parent.parent
 TRUTH = ROOT / "docs" / "evidence" / "mutation-ground-truth.json"
+PYTEST = ".venv/bin/pytest"  # where no environment is active this one is found
 AROUND = 3  # lines of code shown on either side of a guard
 
 
@@ -86,7 +87,9 @@ def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
         yield from mutant_part(registry, mutant, runs.get(mutant.id))
     yield from survivor_part(registry, guard)
     yield from ("## See for yourself", "")
-    yield from fenced("bash", [f"pytest --mutate --mutate-only={guard.id}", f"pytest --mutate-show={mutants[0].id}"])
+    yield from fenced(
+        "bash", [f"{PYTEST} --mutate --mutate-only={guard.id}", f"{PYTEST} --mutate-show={mutants[0].id}"]
+    )
 
 
 def guarded_code(registry: Registry, guard: Guard, mutants: list[Mutant]) -> list[str]:

@@ -126,7 +126,7 @@ said = red_run("same-angle/queries-twice", "test_rope")
 #
 # The last line of the pass takes logits at each row's own last token. What if it took the last rows instead?
 #
-#     pytest --mutate --mutate-only=last-token
+#     .venv/bin/pytest --mutate --mutate-only=last-token
 #
 # ## What you know now
 

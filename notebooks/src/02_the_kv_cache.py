@@ -120,7 +120,7 @@ said = red_run("geometry/stores-live-length")
 #
 # Rolling back is the other side of the same coin: a slot must not be set to a length that was never computed.
 #
-#     pytest --mutate --mutate-only=set-len
+#     .venv/bin/pytest --mutate --mutate-only=set-len
 #
 # ## What you know now
 

@@ -81,7 +81,7 @@ said = red_run("key/decode-not-pinned", "share_a_step")
 # The opposite mistake is to give *prompts* one key too, though prompts of one step must be equally long here. Which test
 # sees it?
 #
-#     pytest --mutate --mutate-only=key/prompt
+#     .venv/bin/pytest --mutate --mutate-only=key/prompt
 #
 # ## What you know now
 

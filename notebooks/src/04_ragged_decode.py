@@ -105,7 +105,7 @@ said = red_run("masker/none-at-one-query", "counts_no_dead_column")
 #
 # Run this, and read which test notices a masker that drops the pad where a *window* is in force:
 #
-#     pytest --mutate --mutate-only=masker-window
+#     .venv/bin/pytest --mutate --mutate-only=masker-window
 #
 # ## What you know now
 

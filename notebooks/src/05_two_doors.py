@@ -91,7 +91,7 @@ said = red_run("masker-window/drops-lead-pad", "counts_no_dead_column")
 #
 # There is a third return with a dead prefix in it: several query tokens per row, as in speculation. See who guards it:
 #
-#     pytest --mutate --mutate-only=masker-causal
+#     .venv/bin/pytest --mutate --mutate-only=masker-causal
 #
 # ## What you know now
 

@@ -80,7 +80,7 @@ said = red_run("all-or-nothing/pads-before-asking")
 #
 # The other mutant of this guard does not ask at all. Is it killed by the same tests?
 #
-#     pytest --mutate --mutate-only=all-or-nothing --mutate-matrix
+#     .venv/bin/pytest --mutate --mutate-only=all-or-nothing --mutate-matrix
 #
 # ## What you know now
 

@@ -96,7 +96,7 @@ said = red_run("prefix-strip/removed")
 #
 # The cache has a second way to be wrong here: to see the fault and store all the same. Find the mutant and its test:
 #
-#     pytest --mutate --mutate-only=prefix-strip
+#     .venv/bin/pytest --mutate --mutate-only=prefix-strip
 #
 # ## What you know now
 

@@ -118,7 +118,7 @@ said = red_run("numba-dead-prefix/off-by-one")
 #
 # A dropped barrier is a fault that a GPU shows now and then, or never while you look. The stepper shows it every time:
 #
-#     pytest --mutate --mutate-only=numba-weights
+#     .venv/bin/pytest --mutate --mutate-only=numba-weights
 #
 # ## What you know now
 

@@ -154,7 +154,7 @@ said = red_run("numba-merge/unscaled")
 #
 # And if only the first segment is merged? Look at the test that knows:
 #
-#     pytest --mutate --mutate-only=numba-merge-all
+#     .venv/bin/pytest --mutate --mutate-only=numba-merge-all
 #
 # ## What you know now
 

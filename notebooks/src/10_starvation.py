@@ -105,7 +105,7 @@ said = red_run("overdue/removed", "cannot_outrun")
 #
 # Ageing is the gentler cure: a bucket that keeps losing gains weight. Who notices when it is gone?
 #
-#     pytest --mutate --mutate-only=ageing
+#     .venv/bin/pytest --mutate --mutate-only=ageing
 #
 # ## What you know now
 

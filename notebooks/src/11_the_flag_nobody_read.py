@@ -90,7 +90,7 @@ said = red_run("window-flag/removed")
 #
 # A list of layer types may contradict all of this. What happens then is written down, and guarded:
 #
-#     pytest --mutate --mutate-only="window-threshold or layer-types"
+#     .venv/bin/pytest --mutate --mutate-only="window-threshold or layer-types"
 #
 # ## What you know now
 

@@ -88,7 +88,7 @@ said = red_run("position-blocks/columns")
 #
 # Attention is one of two places. The products over rows are the other; which test knows?
 #
-#     pytest --mutate --mutate-only=row-padding
+#     .venv/bin/pytest --mutate --mutate-only=row-padding
 #
 # ## What you know now
 

@@ -92,7 +92,7 @@ said = red_run("completeness/not-checked")
 #
 # What does the harness say of two arms whose totals agree while one request came back too long and one too short?
 #
-#     pytest --mutate --mutate-only=completeness
+#     .venv/bin/pytest --mutate --mutate-only=completeness
 #
 # ## What you know now
 

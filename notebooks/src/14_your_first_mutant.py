@@ -124,8 +124,8 @@ print(*verdicts(said), sep="\n")
 #
 # The engine has some hundreds of such mutants. Pick one, look at it, and see it killed:
 #
-#     pytest --mutate-show=prefix-leaves-one/removed
-#     pytest --mutate --mutate-only=prefix-leaves-one
+#     .venv/bin/pytest --mutate-show=prefix-leaves-one/removed
+#     .venv/bin/pytest --mutate --mutate-only=prefix-leaves-one
 #
 # ## What you know now
 

@@ -36,7 +36,7 @@ def test_a_lesson_has_its_six_parts(source: Path) -> None:
     assert places == sorted(places)
     assert re.search(r"# ## (A|The) guard", text)
     exercise = text[places[2] : places[3]]
-    assert len(re.findall(r"^#     pytest ", exercise, re.MULTILINE)) >= 1, "one command"
+    assert len(re.findall(r"^#     \.venv/bin/pytest ", exercise, re.MULTILINE)) >= 1, "one command"
     assert "assert " in text[places[3] :]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from cuda_kernels.registry import OPS
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.settings import read_settings
+from tools import exercise_pages, guard_pages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8")
@@ -39,3 +40,15 @@ def test_the_change_of_the_kernel_fits_its_code_once() -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     assert text.count(old) == 1
     assert new not in text
+
+
+def test_commands_can_be_pasted_where_no_environment_is_active() -> None:
+    """Lines of code blocks on the pages, in the lessons and in CONTRIBUTING begin with the environment's own pytest."""
+    registry = Registry.load(read_settings(ROOT))
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "notebooks" / "src").glob("*.py")]
+    texts += [path.read_text(encoding="utf-8") for path in [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]]
+    texts += [text for _, text in guard_pages.pages(registry, {})]
+    texts += [text for _, text in exercise_pages.pages(registry, read_settings(ROOT))]
+    command = re.compile(r"#? *(pytest --|teachkv (bench|generate|chat|pull|trace|inspect|doctor)\b)")
+    bare = [line for text in texts for line in text.splitlines() if command.match(line)]
+    assert bare == []

@@ -114,5 +114,5 @@ def test_an_exercise_hides_its_hints(registry: Registry) -> None:
     pages = dict(exercise_pages.pages(registry, read_settings(guard_pages.ROOT)))
     first = pages["exercises/ex01_poisoned_prefix.md"]
     assert first.count('??? tip "Hint') == 3
-    assert "pytest --mutate --exercise ex01_poisoned_prefix" in first
+    assert ".venv/bin/pytest --mutate --exercise ex01_poisoned_prefix" in first
     assert all(f"]({name.partition('/')[2]})" in pages["exercises/index.md"] for name in pages if "index" not in name)
