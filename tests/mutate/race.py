@@ -25,6 +25,8 @@ from collections.abc import Callable
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
+from teachkv.bench.record import save_json
+
 FUNCTION = """
 def f{n}(x: int) -> int:
     # guard[g{n}]: nothing below zero
@@ -118,7 +120,8 @@ def cosmic_ray(folder: Path) -> int:
         return int(database.execute("select count(*) from work_results").fetchone()[0])
 
 
-TOOLS: dict[str, Callable[[Path], int]] = {"pytest --mutate": ours, "mutmut": mutmut, "cosmic-ray": cosmic_ray}
+OURS = "teachkv"
+TOOLS: dict[str, Callable[[Path], int]] = {OURS: ours, "mutmut": mutmut, "cosmic-ray": cosmic_ray}
 
 
 def main() -> int:
@@ -131,13 +134,15 @@ def main() -> int:
     print(f"{options.functions} functions, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
     rates: dict[str, list[float]] = {name: [] for name in options.tool or TOOLS}
     counts: dict[str, int] = {}
+    loads: list[float] = []
     for _ in range(options.rounds):
+        loads.append(round(os.getloadavg()[0], 1))
         for name, found in rates.items():
             counts[name], seconds = timed(TOOLS[name], options.functions)
             found.append(counts[name] / seconds)
             print(f"{name:<16} {counts[name]:5} mutants {seconds:8.1f} s {found[-1]:8.2f} mutants/s", flush=True)
     if options.record is not None:
-        options.record.write_text(json.dumps(summary(options.functions, counts, rates), indent=1) + "\n")
+        save_json(summary(options.functions, counts, rates, loads), options.record)
     return 0
 
 
@@ -150,17 +155,24 @@ def timed(tool: Callable[[Path], int], functions: int) -> tuple[int, float]:
         return mutants, time.perf_counter() - begun
 
 
-def summary(functions: int, counts: dict[str, int], rates: dict[str, list[float]]) -> dict[str, object]:
-    """Machine, versions, every round and the median of each tool."""
+def summary(
+    functions: int, counts: dict[str, int], rates: dict[str, list[float]], loads: list[float]
+) -> dict[str, object]:
+    """Machine, versions, every round and the median of each tool; `ahead`: ours over the faster peer."""
+    median = {name: round(statistics.median(found), 2) for name, found in rates.items()}
+    peers = [rate for name, rate in median.items() if name != OURS]
+    only = "".join(f" --tool {name!r}" for name in rates) if len(rates) < len(TOOLS) else ""
     return {
         "what": "mutants per second of the whole command: one package, the same tests, tools in turn",
-        "command": f"python tests/mutate/race.py --functions {functions} --rounds {len(next(iter(rates.values())))}",
+        "command": f"python tests/mutate/race.py --functions {functions} --rounds {len(loads)}{only}",
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
         "versions": {name: version(name) for name in ("pytest", "mutmut", "cosmic-ray")},
         "functions": functions,
+        "load_before_each_round": loads,
         "mutants": counts,
         "mutants_per_second": {name: [round(rate, 2) for rate in found] for name, found in rates.items()},
-        "median": {name: round(statistics.median(found), 2) for name, found in rates.items()},
+        "median": median,
+        "ahead": round(median[OURS] / max(peers), 2) if OURS in median and peers else None,
     }
 
 
