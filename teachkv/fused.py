@@ -27,7 +27,7 @@ from teachkv.model import Model
 from teachkv.placing import Placed
 from teachkv.weights import LayerWeights, ModelWeights
 
-SHORT = 32  # tokens up to which the weights are read once per block; above, tiles through shared memory win
+SHORT, SHORT_HEAD = 16, 32  # tokens up to which MLP and head run fused; above, tiles through shared memory win
 
 
 class FusedModel(Model):
@@ -50,7 +50,7 @@ class FusedModel(Model):
             x = launch.add(mixed.reshape(len(x), -1), layer.o, layer.o_bias, x)
             x = self.mlp(x, layer)
         x = x[logits_at]
-        if len(x) <= SHORT:
+        if len(x) <= SHORT_HEAD:
             logits: Array = launch.head(x, weights.norm, weights.lm_head, self.eps)
             return logits
         return ops.lm_head(ops.rms_norm(x, weights.norm, self.eps), weights.lm_head)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,12 +29,12 @@ from tools.device.tiny import tiny
 def shared_check(dtypes: tuple[str, ...], jobs: int) -> dict[str, Any]:
     """The check in `jobs` processes. Raises RuntimeError if one of them dies."""
     with tempfile.TemporaryDirectory() as folder:
-        parts = [
-            subprocess.Popen(
-                [sys.executable, __file__, "check", "--dtype", *dtypes, "--part", str(part), str(jobs), "--out", folder]
-            )
-            for part in range(jobs)
-        ]
+        one_thread = os.environ | {
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }  # the parts share the processors
+        command = [sys.executable, __file__, "check", "--dtype", *dtypes, "--out", folder, "--part"]
+        parts = [subprocess.Popen([*command, str(part), str(jobs)], env=one_thread) for part in range(jobs)]
         codes = [part.wait() for part in parts]
         if any(code > 1 or code < 0 for code in codes):
             raise RuntimeError(f"a part of the check ended with {codes}")

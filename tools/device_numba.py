@@ -12,7 +12,6 @@ import argparse
 import json
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cuda_kernels.registry import OPS, get
 from tools.device import checks, matrix, timing
-
-# Tiny grids are meant here; Numba warns that they leave a GPU idle.
-warnings.filterwarnings("ignore", message=".*under-utilization.*")
 
 
 def numba_in_place_of_raw(op: str, telling: str) -> Callable[..., Any]:

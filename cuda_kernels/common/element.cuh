@@ -78,8 +78,17 @@ __device__ __forceinline__ unsigned pack2(float low, float high) {
 #endif
 }
 
+// One of the two storage values in a register.
+#if TKV_DTYPE != 0
+__device__ __forceinline__ Elem half_of(unsigned both, int which) {
+    return Elem{static_cast<unsigned short>(both >> (16 * which))};
+}
+#else
+__device__ __forceinline__ Elem half_of(unsigned, int) { return 0.0f; }  // float32 has no halves; nobody calls it
+#endif
+
 // N neighbouring elements as floats. N = 4: one access of 8 or 16 bytes; head dims are multiples of 4, so rows stay aligned.
-// N = 1: any length.
+// N = 2, for 16-bit types: rows of even length. N = 1: any length.
 template <int N>
 struct Floats {
     float v[N];
@@ -90,8 +99,12 @@ __device__ __forceinline__ Floats<N> load(P p, offset_t at) {
     Floats<N> out;
     if constexpr (N == 1) {
         out.v[0] = to_float(static_cast<Elem>(p[at]));
+    } else if constexpr (N == 2) {
+        const unsigned raw = vec_at<unsigned>(p, at);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) out.v[i] = to_float(half_of(raw, i));
     } else {
-        static_assert(N == 4, "1 or 4 elements");
+        static_assert(N == 4, "1, 2 or 4 elements");
 #if TKV_DTYPE == 0
         const float4 raw = vec_at<float4>(p, at);
         out.v[0] = raw.x, out.v[1] = raw.y, out.v[2] = raw.z, out.v[3] = raw.w;
@@ -99,11 +112,7 @@ __device__ __forceinline__ Floats<N> load(P p, offset_t at) {
         const uint2 raw = vec_at<uint2>(p, at);
         const unsigned word[2] = {raw.x, raw.y};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            Elem e;
-            e.bits = static_cast<unsigned short>(word[i / 2] >> (16 * (i % 2)));
-            out.v[i] = to_float(e);
-        }
+        for (int i = 0; i < 4; ++i) out.v[i] = to_float(half_of(word[i / 2], i % 2));
 #endif
     }
     return out;

@@ -16,24 +16,53 @@ __device__ __forceinline__ float silu(float x) {
 #endif
 }
 
+// One result, or two neighbours in one access.
+template <int kWide>
+__device__ __forceinline__ void put_out(aliased_ptr<Out> out, offset_t at, const float* y) {
+    if constexpr (kWide == 1) {
+        out[at] = from_float<Out>(y[0]);
+    } else {
+#if TKV_OUT_F32
+        vec_put(out, at, make_float2(y[0], y[1]));
+#else
+        vec_put(out, at, pack2(y[0], y[1]));
+#endif
+    }
+}
+
 struct Epilogue {
-    global_ptr<const Elem> bias, gate, residual;  // [N], [T, N], [T, N]; each may be absent
-    global_ptr<Out> out;                          // [T, N]
+    global_ptr<const Elem> bias;             // [N]; each of the terms may be absent
+    aliased_ptr<const Elem> gate, residual;  // [T, N]; what earlier kernels of a chain wrote
+    aliased_ptr<Out> out;                    // [T, N]
     offset_t N;
 
-    __device__ __forceinline__ void put(offset_t t, offset_t n, float y) const {
-        const offset_t at = t * N + n;
+    // All sums of one thread. `each(visit)` calls visit(offset in [T, N], n, y) for every kWide neighbouring sums y. A term is asked for
+    // once, not per element, and its loads do not wait for one another.
+    template <int kWide, class Each>
+    __device__ __forceinline__ void finish(Each each) const {
         // guard[absent-term]: an absent term is skipped; there is no memory behind it, and 0 * NaN is NaN
         // origin: ggml-org/llama.cpp#5574
         // mutant[absent-term/always-added]:
-        //   - if (bias) y += to_float(bias[n]);
-        //   + y += to_float(bias[n]);
-        if (bias) y += to_float(bias[n]);
-        if (gate) {
-            const float x = to_float(gate[at]);
-            y *= silu(x);
-        }
-        if (residual) y += to_float(residual[at]);
-        out[at] = from_float<Out>(y);
+        //   - if (bias)
+        //   + if (true)
+        if (bias)
+            each([&](offset_t, offset_t n, float* y) {
+                const auto term = load<kWide>(bias, n);
+                for (int i = 0; i < kWide; ++i) y[i] += term.v[i];
+            });
+        if (gate)
+            each([&](offset_t at, offset_t, float* y) {
+                const auto term = load<kWide>(gate, at);
+                for (int i = 0; i < kWide; ++i) y[i] *= silu(term.v[i]);
+            });
+        if (residual)
+            each([&](offset_t at, offset_t, float* y) {
+                const auto term = load<kWide>(residual, at);
+                for (int i = 0; i < kWide; ++i) y[i] += term.v[i];
+            });
+        each([&](offset_t at, offset_t, float* y) { put_out<kWide>(out, at, y); });
+    }
+    __device__ __forceinline__ void put(offset_t t, offset_t n, float y) const {
+        finish<1>([&](auto visit) { visit(t * N + n, n, &y); });
     }
 };

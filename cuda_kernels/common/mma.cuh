@@ -44,6 +44,19 @@ __device__ __forceinline__ void mma_half(float (&c)[4], const uint4& a_g, const 
     else mma_step(c, a_g.z, a_g8.z, a_g.w, a_g8.w, b.z, b.w);
 }
 
+// A's words of one of the two steps, in registers of their own, for several B. `zero` is 0, but only the launch knows: a plain copy
+// counts as free for the compiler, which makes it anew before every step (216 copies for 64 steps in linear_tiles); an XOR it makes once.
+struct AWords {
+    unsigned low_g, low_g8, high_g, high_g8;
+};
+__device__ __forceinline__ AWords a_words(const uint4& a_g, const uint4& a_g8, int pair, unsigned zero) {
+    if (pair == 0) return {a_g.x ^ zero, a_g8.x ^ zero, a_g.y ^ zero, a_g8.y ^ zero};
+    return {a_g.z ^ zero, a_g8.z ^ zero, a_g.w ^ zero, a_g8.w ^ zero};
+}
+__device__ __forceinline__ void mma_step(float (&c)[4], const AWords& a, const uint4& b, int pair) {
+    mma_step(c, a.low_g, a.low_g8, a.high_g, a.high_g8, pair == 0 ? b.x : b.z, pair == 0 ? b.y : b.w);
+}
+
 // Eight elements, or zeros where there is nothing to read.
 template <class P>
 __device__ __forceinline__ uint4 words_at(P p, offset_t at, bool valid) {

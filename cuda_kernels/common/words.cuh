@@ -41,13 +41,13 @@ __device__ __forceinline__ void vec_put(T* p, offset_t at, V value) {
     *reinterpret_cast<V*>(p + at) = value;
 }
 
-// Global to shared without registers in between; what is not `valid` becomes zero and is never read.
+// Global to shared without registers in between; what is not `valid` becomes zero, and its address is not looked at.
 // The data is there only after async_wait and a barrier.
 template <class T>
 __device__ __forceinline__ void async_copy16(T* to, offset_t to_at, const T* from, offset_t from_at, bool valid) {
 #if __CUDA_ARCH__ >= 800
     const unsigned dst = static_cast<unsigned>(__cvta_generic_to_shared(to + to_at));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(from + (valid ? from_at : 0)), "r"(valid ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(from + from_at), "r"(valid ? 16 : 0) : "memory");
 #endif
 }
 __device__ __forceinline__ void async_commit() {

@@ -24,13 +24,13 @@ extern "C" __global__ void __launch_bounds__(512) linear_rows(
 #include "common/linear_tiles.cuh"
 
 extern "C" __global__ void __launch_bounds__(32 * TKV_WM * TKV_WN) linear_tiles(
-    global_ptr<const Elem> x, global_ptr<const Elem> w, global_ptr<const Elem> bias, global_ptr<const Elem> gate, global_ptr<const Elem> residual,
-    global_ptr<Out> out, global_ptr<float> partial, offset_t T, offset_t N, int K, int chunk, int chunks) {
+    aliased_ptr<const Elem> x, global_ptr<const Elem> w, global_ptr<const Elem> bias, aliased_ptr<const Elem> gate, aliased_ptr<const Elem> residual,
+    aliased_ptr<Out> out, aliased_ptr<float> partial, offset_t T, offset_t N, int K, int chunk, int chunks) {
     linear_tiles_body(x, w, Epilogue{bias, gate, residual, out, N}, partial, T, K, chunk, chunks);
 }
 
 extern "C" __global__ void __launch_bounds__(256) linear_reduce(
-    global_ptr<const float> partial, global_ptr<const Elem> bias, global_ptr<const Elem> gate, global_ptr<const Elem> residual, global_ptr<Out> out,
+    aliased_ptr<const float> partial, global_ptr<const Elem> bias, aliased_ptr<const Elem> gate, aliased_ptr<const Elem> residual, aliased_ptr<Out> out,
     offset_t T, offset_t N, int chunks) {
     linear_reduce_body(partial, Epilogue{bias, gate, residual, out, N}, T, chunks);
 }

@@ -7,6 +7,7 @@ bfloat16 arrays reach a device kernel as uint16, the same bits: a bfloat16 is th
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,15 @@ def simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)
 
 
+def small_grids_are_meant() -> None:
+    """One decoding row is a handful of blocks. Numba warns of every such launch; a caller's own setting stays."""
+    from numba.cuda.core import config
+
+    if "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS" not in os.environ:
+        config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+
+
+small_grids_are_meant()
 if not simulated():
     _overloads()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cuda_kernels.raw import nvrtc, source
 from cuda_kernels.raw.attention import decode_segments, fits, prefill_shared
-from cuda_kernels.raw.product import AHEAD, LARGE, SMALL
+from cuda_kernels.raw.product import LARGE, NARROW, ROWS_DEFINES, SMALL
 
 ARCHS = (75, 80, 90, 120)
 RECORD = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "kernel-resources.json"
@@ -69,11 +69,9 @@ def _products(dtype: int, arch: int) -> Iterator[Build]:
         if dtype == 0 or arch < 80:
             yield _build(op, base | {"TKV_PATH": 0})
             continue
-        for tiles in (1, 2):
-            rows = {"TKV_PATH": 1, "TKV_TOKEN_TILES": tiles, "TKV_OUTPUT_TILES": tiles, "TKV_AHEAD": AHEAD // tiles}
-            yield _build(op, base | rows)
-        for tile, split in ((SMALL, 1), (LARGE, 0)):
-            yield _build(op, base | {"TKV_PATH": 2, "TKV_SPLIT": split} | tile.defines)
+        yield _build(op, base | {"TKV_PATH": 1} | ROWS_DEFINES)
+        for tile, split in ((NARROW, 1), (SMALL, 0), (SMALL, 1), (LARGE, 0)):
+            yield _build(op, base | {"TKV_PATH": 2, "TKV_SPLIT": split, "TKV_PAIRS": 1} | tile.defines)
 
 
 def _attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:

@@ -14,8 +14,9 @@ WARPS_WANTED = 2112  # 16 for each of 132 multiprocessors: enough loads in fligh
 CHUNKS_LIMIT = 16
 CHUNK_STEP = 128
 BLOCK_WARPS = 16
-AHEAD = 4  # 16-byte loads of weights in flight per lane
-ROWS_LIMIT = 32  # tokens up to which the weights stream past shared memory
+ROWS_LIMIT = 16  # tokens up to which the weights stream past shared memory
+# A warp makes 8 outputs for 16 tokens, with four 16-byte loads of weights in flight per lane.
+ROWS_DEFINES = {"TKV_TOKEN_TILES": 1, "TKV_OUTPUT_TILES": 1, "TKV_AHEAD": 4}
 MMA_ARCH = 80
 
 
@@ -40,8 +41,11 @@ class Tile:
         return self.stages * (self.bm + self.bn) * 64 * 2
 
 
-SMALL = Tile(64, 64, 2, 2, 4)
-LARGE = Tile(128, 128, 2, 4, 3)
+NARROW = Tile(32, 64, 2, 2, 6)
+SMALL = Tile(64, 32, 4, 1, 6)
+LARGE = Tile(128, 64, 4, 1, 4)
+LONG_K = 2048  # from here on one block would take long: the chunks go to several
+BLOCKS_WANTED, BLOCKS_FEW = 800, 40
 
 
 def chunk_of(n: int, k: int) -> int:
@@ -50,13 +54,14 @@ def chunk_of(n: int, k: int) -> int:
     return ceil_div(ceil_div(k, chunks), CHUNK_STEP) * CHUNK_STEP
 
 
-def tile_for(rows: int, outputs: int, arch: int) -> tuple[Tile, int]:
-    """The tile, and in how many parts the chunks go, so that a wave of blocks is busy. Never changes bits."""
+def tile_for(rows: int, outputs: int, width: int, arch: int) -> tuple[Tile, int]:
+    """The tile for [rows, outputs] with K = width, and in how many parts its chunks go. Never changes bits."""
     large = ceil_div(rows, LARGE.bm) * ceil_div(outputs, LARGE.bn)
-    if large >= 100 and SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
+    if rows > SMALL.bm and large >= 200 and SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
         return LARGE, 1
-    small = ceil_div(rows, SMALL.bm) * ceil_div(outputs, SMALL.bn)
-    return SMALL, max(1, 264 // small)
+    tile = NARROW if rows <= NARROW.bm else SMALL
+    blocks = ceil_div(rows, tile.bm) * ceil_div(outputs, tile.bn)
+    return tile, max(1, BLOCKS_WANTED // blocks) if width >= LONG_K or blocks < BLOCKS_FEW else 1
 
 
 def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, out_float32: bool) -> Any:
@@ -77,7 +82,7 @@ def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, o
     elif rows <= ROWS_LIMIT:
         _rows(path, x, w, terms, out, defines)
     else:
-        _tiles(path, x, w, terms, out, defines, *tile_for(rows, outputs, arch))
+        _tiles(path, x, w, terms, out, defines, *tile_for(rows, outputs, width, arch))
     return out
 
 
@@ -88,26 +93,16 @@ def _simple(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines
     kernel((ceil_div(outputs, 32), ceil_div(rows, 32), 1), (256, 1, 1), arguments, shared=2 * padded(32 * 33 * 4))
 
 
-def rows_plan(rows: int, chunks: int) -> tuple[int, int, int, int]:
-    """(token tiles, output tiles, loads ahead, groups per block) of linear_rows. Never changes bits."""
-    token_tiles = 1 if rows <= 16 else 2
-    # Two tiles of tokens read x twice as often, so their warps are made wider.
-    output_tiles = token_tiles
-    ahead = AHEAD // output_tiles
-    return token_tiles, output_tiles, ahead, max(1, min(BLOCK_WARPS // chunks, 8))
-
-
 def _rows(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int]) -> None:
     (rows, width), outputs = x.shape, w.shape[0]
     chunk = chunk_of(outputs, width)
     chunks = ceil_div(width, chunk)
-    token_tiles, output_tiles, ahead, groups = rows_plan(rows, chunks)
-    built = {"TKV_PATH": 1, "TKV_TOKEN_TILES": token_tiles, "TKV_OUTPUT_TILES": output_tiles, "TKV_AHEAD": ahead}
-    kernel = loader.kernel(path, "linear_rows", x, defines | built)
-    grid = (ceil_div(outputs, 8 * output_tiles * groups), ceil_div(rows, 16 * token_tiles), 1)
+    groups = max(1, min(BLOCK_WARPS // chunks, 8))
+    kernel = loader.kernel(path, "linear_rows", x, defines | {"TKV_PATH": 1} | ROWS_DEFINES)
+    grid = (ceil_div(outputs, 8 * groups), ceil_div(rows, 16), 1)
     arguments = (x, w, *terms, out, rows, outputs, width, chunk, chunks)
     warps = chunks * groups
-    kernel(grid, (32 * warps, 1, 1), arguments, shared=warps * token_tiles * 16 * 8 * output_tiles * 4)
+    kernel(grid, (32 * warps, 1, 1), arguments, shared=warps * 16 * 8 * 4)
 
 
 def _tiles(
@@ -118,11 +113,12 @@ def _tiles(
     chunks = ceil_div(width, chunk)
     parts = ceil_div(chunks, ceil_div(chunks, min(parts, chunks)))  # no part without a chunk
     partial = empty(x, (chunks, rows, outputs), "float32") if parts > 1 else None
-    built = defines | {"TKV_PATH": 2, "TKV_SPLIT": int(parts > 1)} | tile.defines
+    built = defines | {"TKV_PATH": 2, "TKV_SPLIT": int(parts > 1), "TKV_PAIRS": int(outputs % 2 == 0)} | tile.defines
     kernel = loader.kernel(path, "linear_tiles", x, built)
     grid = (ceil_div(rows, tile.bm), ceil_div(outputs, tile.bn), parts)
     arguments = (x, w, *terms, out, partial, rows, outputs, width, chunk, chunks)
-    kernel(grid, (32 * tile.wm * tile.wn, 1, 1), arguments, shared=tile.shared)
+    kernel(grid, (32 * tile.wm * tile.wn, 1, 1), arguments, shared=tile.shared, early=True)
     if parts > 1:
         reduce = loader.kernel(path, "linear_reduce", x, built)
-        reduce((ceil_div(rows * outputs, 256), 1, 1), (256, 1, 1), (partial, *terms, out, rows, outputs, chunks))
+        terms_and_sizes = (partial, *terms, out, rows, outputs, chunks)
+        reduce((ceil_div(rows * outputs, 256), 1, 1), (256, 1, 1), terms_and_sizes, early=True)

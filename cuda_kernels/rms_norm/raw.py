@@ -19,5 +19,5 @@ def rms_norm(x: Array, weight: Array, eps: float, residual: Array | None = None)
     defines = {"TKV_DTYPE": dtype_code(x), "TKV_VEC": vector(width), "TKV_THREADS": threads}
     kernel = loader.kernel("rms_norm/raw_kernel.cu", "rms_norm", x, defines)
     shared = padded(threads // 32 * 4)
-    kernel((count, 1, 1), (threads, 1, 1), (x, weight, residual, out, eps, width), shared=shared)
+    kernel((count, 1, 1), (threads, 1, 1), (x, weight, residual, out, eps, width), shared=shared, early=True)
     return out

@@ -1,15 +1,18 @@
 // rms_norm: x [T, K], weight [K], residual [T, K] or absent -> out [T, K]; with a residual x += residual first, IN PLACE.
 // One block per token. The block size depends on K alone, and so does the tree of the sum.
 // registers: spills 0
+#include "common/chain.cuh"
 #include "common/norm.cuh"
 
 extern "C" __global__ void __launch_bounds__(TKV_THREADS) rms_norm(
-    global_ptr<Elem> x, global_ptr<const Elem> weight, global_ptr<const Elem> residual, global_ptr<Elem> out, float eps, int K) {
+    aliased_ptr<Elem> x, global_ptr<const Elem> weight, aliased_ptr<const Elem> residual, aliased_ptr<Elem> out, float eps, int K) {
+    let_next_begin();
     SHARED_POOL(pool);
     auto partial = pool.take<float>(TKV_THREADS / 32);
     const offset_t start = static_cast<offset_t>(blockIdx.x) * K;
     const int first = static_cast<int>(threadIdx.x) * TKV_VEC;
 
+    wait_for_previous();
     float squares = 0.0f;
     for (int k = first; k < K; k += TKV_THREADS * TKV_VEC) {
         Floats<TKV_VEC> values = load<TKV_VEC>(x, start + k);

@@ -55,7 +55,8 @@ def test_fused_decode_steps_have_the_bits_of_plain_ones(
 def test_many_rows_take_the_tiles_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = raw_model(tmp_path)
     few = run(fused(model))
-    monkeypatch.setattr("teachkv.fused.SHORT", 0)
+    for limit in ("SHORT", "SHORT_HEAD"):
+        monkeypatch.setattr(f"teachkv.fused.{limit}", 0)
     many = run(fused(model))
     for row in PROMPTS:
         assert (few[-1][row].view(np.uint32) == many[-1][row].view(np.uint32)).all()

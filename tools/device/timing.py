@@ -212,13 +212,14 @@ def run() -> dict[str, Any]:
 
 
 def tile_variants() -> dict[str, Any]:
-    """linear_tiles and linear_rows in several shapes: what chose the constants in raw/product.py."""
+    """linear_tiles in several shapes: what chose the constants in raw/product.py."""
     from cuda_kernels.raw import product
 
     s, lines = MODELS["Qwen2.5-0.5B"], []
-    kept = product.tile_for, product.ROWS_LIMIT, product.rows_plan
-    small = ((64, 64, 2, 2, 4), (32, 64, 1, 4, 6), (32, 64, 2, 2, 4), (64, 32, 2, 2, 4), (128, 32, 4, 2, 4))
-    tiles = {8800: ((128, 128, 2, 4, 3), (128, 64, 2, 2, 4)), 128: small, 32: small[1:3]}
+    kept = product.tile_for, product.ROWS_LIMIT
+    small = ((64, 32, 4, 1, 6), (64, 64, 2, 2, 4), (32, 64, 2, 2, 6), (32, 64, 2, 1, 6), (64, 32, 2, 1, 6))
+    large = ((128, 64, 4, 1, 4), (128, 128, 4, 2, 3), (128, 128, 2, 4, 3), (128, 64, 2, 2, 4))
+    tiles = {8800: large, 128: small, 64: small, 32: small}
     for rows, shapes in tiles.items():
         product.ROWS_LIMIT = 0
         for what, n, k in (("up", s["I"], s["K"]), ("down", s["K"], s["I"]), ("q", s["K"], s["K"])):
@@ -226,28 +227,11 @@ def tile_variants() -> dict[str, Any]:
             for shape in shapes:
                 tile = product.Tile(*shape)
                 blocks = -(-rows // tile.bm) * -(-n // tile.bn)
-                for parts in (1,) if rows > 1000 else sorted({1, max(1, 132 // blocks), max(1, 264 // blocks)}):
+                for parts in (1,) if rows > 1000 else sorted({1, max(1, 264 // blocks), max(1, 800 // blocks)}):
                     product.tile_for = lambda *_, t=tile, p=parts: (t, p)
                     us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
                     lines.append(show(f"tiles {what} rows {rows} {shape} parts {parts}", us, 0, 2.0 * rows * n * k))
-    product.tile_for, product.ROWS_LIMIT, _ = kept
-    for rows in (1, 32):
-        for what, n, k in (
-            ("head", s["V"], s["K"]),
-            ("up", s["I"], s["K"]),
-            ("down", s["K"], s["I"]),
-            ("q", s["K"], s["K"]),
-        ):
-            ws, x = [random(n, k) for _ in range(copies(n * k * 2))], random(rows, k)
-            for output_tiles, ahead in ((1, 4), (1, 8), (2, 2), (2, 4), (4, 1), (4, 2)):
-                product.rows_plan = lambda *a, o=output_tiles, h=ahead, f=kept[2]: (f(*a)[0], o, h, f(*a)[3])
-                us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
-                lines.append(
-                    show(
-                        f"rows {what} rows {rows} tiles {output_tiles} ahead {ahead}", us, 2 * n * k, 2.0 * rows * n * k
-                    )
-                )
-    product.rows_plan = kept[2]
+    product.tile_for, product.ROWS_LIMIT = kept
     return {"lines": decode_variants() + lines}
 
 

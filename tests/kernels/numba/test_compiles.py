@@ -58,3 +58,19 @@ def test_compiles(op: str, dtype: Any, compiler: list[str], monkeypatch: pytest.
     # Float64 arithmetic runs at a fraction of the speed, and a Python float in a kernel brings it in unseen.
     if op not in ("sample",):
         assert not any("fma.rn.f64" in text or "mul.f64" in text or "add.f64" in text for text in compiler)
+
+
+def test_numba_does_not_warn_of_every_decode_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.cuda.core import config
+
+    from cuda_kernels.numba_tools.words import small_grids_are_meant
+
+    monkeypatch.delenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", raising=False)
+    assert config.CUDA_LOW_OCCUPANCY_WARNINGS == 0
+    monkeypatch.setattr(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 1)
+    monkeypatch.setenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "1")
+    small_grids_are_meant()
+    assert config.CUDA_LOW_OCCUPANCY_WARNINGS == 1, "the caller asked for them"
+    monkeypatch.delenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS")
+    small_grids_are_meant()
+    assert config.CUDA_LOW_OCCUPANCY_WARNINGS == 0

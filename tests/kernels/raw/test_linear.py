@@ -43,7 +43,7 @@ def test_a_row_keeps_its_bits_for_every_number_of_rows(dtype: str) -> None:
             assert (bits(part) == bits(whole[piece])).all(), rows
 
 
-@pytest.mark.parametrize("tile", [product.SMALL, product.LARGE])
+@pytest.mark.parametrize("tile", [product.NARROW, product.SMALL, product.LARGE])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_tiles_and_splits_change_no_bit(monkeypatch: pytest.MonkeyPatch, tile: product.Tile, parts: int) -> None:
     x, w, bias, gate, residual = inputs("bfloat16", 40, 72, 424)
