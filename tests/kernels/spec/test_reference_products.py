@@ -50,6 +50,10 @@ def test_every_plan_is_the_product(plan: Plan, rows: int) -> None:
     np.testing.assert_allclose(got, x.astype(np.float64) @ w.T.astype(np.float64), atol=1e-4)
 
 
+def test_rows_that_nearly_fill_a_tile_take_one_product() -> None:
+    assert [cover(rows, 64) for rows in (1, 3, 8, 9)] == [[(2, 1)], [(4, 1)], [(8, 1)], [(16, 1)]]
+
+
 @pytest.mark.kills("row-padding/removed")
 def test_small_products_stay_small_and_come_in_six_shapes() -> None:
     for width in (32, 576, 1536, 4864, 18944):

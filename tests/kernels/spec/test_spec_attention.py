@@ -11,7 +11,7 @@ from dense import cu, ints
 from cuda_kernels.reference.attention import Attention
 from cuda_kernels.reference.attention_forms import Forms, small, stable_forms
 from cuda_kernels.reference.attention_single import portions_of
-from cuda_kernels.reference.spans import queries_of
+from cuda_kernels.reference.spans import Own, queries_of
 from cuda_kernels.registry import get
 from tests.kernels.host_threads import three_threads
 
@@ -235,6 +235,14 @@ def test_tiles_that_are_not_stable_are_not_used(monkeypatch: pytest.MonkeyPatch)
     single = Attention()(q, k, v, cu([40]), ints([0]), ints([40]))
     np.testing.assert_allclose(single, tiles, atol=2e-6)
     assert stable_forms(2, 8).lanes >= 2
+
+
+def test_neighbours_in_successive_rows_have_one_layout() -> None:
+    one = Own(query=3, begin=30, width=5)
+    assert one.layout(7) == Own(*one.after(1), 5).layout(8)
+    assert one.layout(7) != Own(*one.after(1), 5).layout(9)
+    assert one.layout(7) != Own(4, 36, 5).layout(8)
+    assert one.layout(7) != Own(4, 35, 6).layout(8)
 
 
 @pytest.mark.parametrize("window", [None, 70])

@@ -42,6 +42,7 @@ def test_after_an_interruption_no_job_of_before_is_taken_for_one_of_now(
         own = (lambda: raises(Stop())) if where == "own job" else (lambda: None)
         with pytest.raises(KeyboardInterrupt):
             team.run([own, slow, slow])
+    assert all(worker._thread.is_alive() for worker in team._workers)
     seen = len(late)
     done: list[int] = []
 
