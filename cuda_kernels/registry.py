@@ -136,4 +136,6 @@ def _device(backend: str) -> Ops:
         chosen = {op: "numba" if op in NUMBA_UNDER_AUTO else "raw" for op in OPS}
     xp, where = array_module(backend)
     callables: dict[str, Any] = {op: get(op, telling) for op, telling in chosen.items()}
-    return Ops(**callables, xp=xp, backend=backend, takes_bias=False, tellings=chosen, notes=(where,))
+    joined = importlib.import_module("cuda_kernels.fused.joined").JOINED if chosen["linear"] == "raw" else None
+    named: dict[str, Any] = {"backend": backend, "tellings": chosen, "notes": (where,), "joined": joined}
+    return Ops(**callables, **named, xp=xp, takes_bias=False)

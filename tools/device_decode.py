@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cuda_kernels.fused import launch
+from cuda_kernels.fused.joined import JOINED
 from cuda_kernels.registry import get
 
 HIDDEN, WIDTH, HEADS, GROUPS, DIM, VOCABULARY, LAYERS = 896, 4864, 14, 2, 64, 151936, 24
@@ -90,7 +91,7 @@ class Layers:
         if name == "lm_head":
             return op["lm_head"](h, self.head)
         if name == "gate_up":
-            return op["linear"](h, w["up"], gate=op["linear"](h, w["gate"]))
+            return JOINED.gate_up(h, w["gate"], w["up"], None, None)
         q, k, v = (op["linear"](h, w[i], w[f"{i}_bias"]).reshape(self.rows, -1, DIM) for i in "qkv")
         op["rope_and_append"](q, k, v, self.cos, self.sin, w["keys"], w["values"], self.row, self.column)
         return q

@@ -23,6 +23,7 @@ from teachkv.model import Model
 from teachkv.observe import Observer
 from tests.toys import FAMILIES, write_tiny
 from tools.device.engines import load_into, machine, relative, shaped
+from tools.device.prefill import prefill_speeds
 
 ROOF = 4400  # GB/s that one H200 reads, measured
 TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
@@ -146,6 +147,9 @@ def speeds(found: list[dict[str, Any]], quick: bool) -> None:
     """Every cell with fused and with plain decode steps, on one engine."""
     with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, enable_prefix_caching=False) as llm:
         alone_and_together(llm, found, 4 if quick else 24)
+        for row in prefill_speeds(decoders(llm)["plain eager"]):
+            found.append(row)
+            print(row, flush=True)
         for name, model in list(decoders(llm).items())[:2]:
             llm._alive().engine.model = model
             for batch in (1, 8) if quick else (1, 8, 32, 128):

@@ -13,9 +13,10 @@ Run = dict[str, Any]
 
 HEAD = """# A decode step on a GPU
 
-Written by `python -m tools.gpu_page` from the record `docs/evidence/gpu-engine.json` ({date}; {machine}; CuPy
-{cupy}). Qwen2.5-0.5B shape with random weights, bfloat16, 64 tokens out, one engine for all cells. The record
-has two runs, one after the other; this page shows the last one ({what}), and the first one's replay beside it.
+Written by `python -m tools.gpu_page` from the record `docs/evidence/gpu-engine.json` ({date};
+{machine}; CuPy {cupy}). Qwen2.5-0.5B shape with random weights, bfloat16, 64
+tokens out, one engine for all cells. The record has {runs} runs; this page shows the last one ({what}),
+and the first one's replay beside it.
 
 *plain* runs each operation as a kernel of its own, eleven per layer. *fused* runs five (`teachkv/fused.py`):
 norms, biases, rope, append and residual adds live in the kernels of the products, and each kernel begins while
@@ -35,19 +36,30 @@ Fused and plain, replayed and launched one by one: tokens and log-probs of {requ
 {apart} differ. Logits against `transformers` {version}, four layers: relative error {errors}.
 """
 
+PREFILL = """
+## Prompts
+
+One packed step of {tokens:,} tokens, host time and all, the head on each row's last token; operations are
+2 x non-embedding parameters x tokens, and attention:
+
+| prompts | ms | TFLOP/s | tokens per second |
+|---|---:|---:|---:|
+"""
+
 WEAK = """
 ## What did not pay, and what is left
 
-- Many tokens: every block of gate_up norms them anew, and weights are read once for each 32 tokens. At 128 rows
-  tiles are faster (the table above has both), so above 32 rows only qkv and o run fused.
+- Many tokens: every block of the fused gate_up norms them anew, and weights are read once for each 32 tokens.
+  Above 16 rows the MLP runs as norm, one kernel for gate and up, and down, all in tiles; only qkv and o stay fused.
 - Weights asked for into registers: the compiler moved the loads behind the wait for the last kernel. Now they
   go to shared memory, each lane's to places that only it reads.
 - `x * c - y * s` as one writes it: the compiler may fuse either product into the sum, one in this kernel and
   the other in that one, and the bits part. Its rounding is written out now (`cuda_kernels/common/rope.cuh`).
-- The host takes a large part of a step, at 128 rows most of it, and more in one run than in the other. Planning
-  step n + 1 while step n runs is not done yet.
+- The host takes a large part of a step, at 128 rows more than half, and more in one run than in the other.
 - Attention of a short row takes as long as the products around it: one block per KV head walks a chain of
   latencies.
+- Prompts: the products alone reach 270 to 300 TFLOP/s (`docs/evidence/raw-kernels-h200.md`), a whole step does
+  not: norms, rope, attention and the gaps between kernels have not been told apart yet.
 - Shapes whose chunks do not fit into shared memory (Qwen2.5-7B) stay plain.
 """
 
@@ -77,10 +89,17 @@ def kernels(run: Run) -> list[str]:
     return lines
 
 
-def bits(run: Run) -> str:
+def prompts(run: Run) -> str:
+    found = [c for c in run["checks"] if c["check"] == "prefill"]
+    lines = [f"| {c['prompts']} | {c['ms']} | {c['TFLOP/s']} | {c['tokens_per_s']:,} |" for c in found]
+    return PREFILL.format(tokens=found[0]["tokens"]) + "\n".join(lines)
+
+
+def bits(run: Run, runs: list[Run]) -> str:
     ways = [c for c in run["checks"] if c["check"].startswith("fused = plain")]
     alone = next(c for c in run["checks"] if c["check"] == "alone = together")
-    peers = [c for c in run["checks"] if c["check"] == "transformers"]
+    compared = (one for one in reversed(runs) if any(c["check"] == "transformers" for c in one["checks"]))
+    peers = [c for c in next(compared)["checks"] if c["check"] == "transformers"]
     return BITS.format(
         requests=sum(c["requests"] for c in ways),
         batches=", ".join(str(c["requests"]) for c in ways),
@@ -94,10 +113,11 @@ def bits(run: Run) -> str:
 
 def main() -> None:
     record = json.loads(RECORD.read_text())
-    first, last = record["runs"]
-    about = {"date": record["date"], "machine": last["machine"], "cupy": last["versions"]["cupy"], "roof": "4,400"}
-    text = [HEAD.format(what=last["what"].partition(": ")[2], **about), *steps(first, last), *kernels(last)]
-    PAGE.write_text("\n".join([*text, bits(last), WEAK.strip("\n")]) + "\n")
+    first, *_, last = record["runs"]
+    about = {"runs": len(record["runs"]), "date": record["date"], "machine": last["machine"], "roof": "4,400"}
+    about |= {"cupy": last["versions"]["cupy"], "what": last["what"].partition(": ")[2]}
+    text = [HEAD.format(**about), *steps(first, last), *kernels(last), prompts(last)]
+    PAGE.write_text("\n".join([*text, bits(last, record["runs"]), WEAK.strip("\n")]) + "\n")
 
 
 if __name__ == "__main__":

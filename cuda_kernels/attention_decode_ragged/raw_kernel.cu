@@ -14,7 +14,7 @@
 //   4. a row with no more segments is done. Else the segments go to `pieces`, and the block that arrives last merges them in
 //      ascending order: who is last does not matter
 // Nothing here depends on the other rows, on the lead pad or on how many segments the longest row has: bits neither.
-// registers: spills 96 (head dim 256)
+// registers: spills 104 (head dim 256)
 #if TKV_PATH == 0
 #include "common/attention_simple.cuh"
 

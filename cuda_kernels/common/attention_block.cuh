@@ -20,7 +20,12 @@ struct Queries {
 
     __device__ __forceinline__ uint4 read(int c, int r) const {
         const int d = 32 * c + 8 * (static_cast<int>(threadIdx.x) % 4);
-        return words_at(q, at[r] + d, there[r] && d < TKV_D);
+        if constexpr (kQueriesStay) return words_at(q, at[r] + d, there[r] && d < TKV_D);
+        // guard[lanes-agree]: asked in the loop over blocks, the question is drawn around it, and on a GPU the warp waits for itself for ever
+        // mutant[lanes-agree/asked]:
+        //   - else return masked_words_at(q, at[r] + d, there[r] && d < TKV_D);
+        //   + else return words_at(q, at[r] + d, there[r] && d < TKV_D);
+        else return masked_words_at(q, at[r] + d, there[r] && d < TKV_D);
     }
     __device__ __forceinline__ uint4 words(int c, int r) const {
         if constexpr (kQueriesStay) return held[c][r];

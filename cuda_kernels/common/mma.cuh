@@ -63,6 +63,21 @@ __device__ __forceinline__ uint4 words_at(P p, offset_t at, bool valid) {
     return valid ? vec_at<uint4>(p, at) : make_uint4(0u, 0u, 0u, 0u);
 }
 
+// The same without a branch: every lane reads, element 0 if need be, and `valid` becomes a mask the compiler cannot look into. For a
+// question whose answer stays the same through a loop: the compiler may draw it around the loop, tensor-core steps and all, and a warp
+// whose lanes are in both halves waits for itself for ever. (So it was with attention_prefill of head dims above 128.)
+template <class P>
+__device__ __forceinline__ uint4 masked_words_at(P p, offset_t at, bool valid) {
+#ifdef TKV_HOST
+    return words_at(p, at, valid);
+#else
+    unsigned keep = valid ? 0xffffffffu : 0u;
+    asm("" : "+r"(keep));
+    const uint4 words = vec_at<uint4>(p, at & static_cast<int>(keep));
+    return make_uint4(words.x & keep, words.y & keep, words.z & keep, words.w & keep);
+#endif
+}
+
 // Two halves of different words side by side: the lower halves, or the upper ones.
 __device__ __forceinline__ unsigned lower_halves(unsigned a, unsigned b) { return (a & 0xffffu) | (b << 16); }
 __device__ __forceinline__ unsigned upper_halves(unsigned a, unsigned b) { return (a >> 16) | (b & 0xffff0000u); }

@@ -55,7 +55,7 @@ def builds(arch: int, *, full: bool = True) -> Iterator[Build]:
             yield _build(op, common | {"TKV_COPY": 4 if dtype == 0 else 8})
         yield from _products(dtype, arch)
         for head_dim in (64, 128, 256) if full else (64,):
-            yield from _attention(dtype, head_dim, arch)
+            yield from attention(dtype, head_dim, arch)
     yield _build("sample", {"TKV_DTYPE": 0, "TKV_THREADS": 1024})
 
 
@@ -74,7 +74,8 @@ def _products(dtype: int, arch: int) -> Iterator[Build]:
             yield _build(op, base | {"TKV_PATH": 2, "TKV_SPLIT": split, "TKV_PAIRS": 1} | tile.defines)
 
 
-def _attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:
+def attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:
+    """Both attention kernels of a head dim, as they are launched."""
     base = {"TKV_DTYPE": dtype, "TKV_D": head_dim}
     chosen = prefill_shared(head_dim, arch)
     if dtype == 0 or arch < 80 or chosen is None or not fits(head_dim, arch):

@@ -64,6 +64,11 @@ def tile_for(rows: int, outputs: int, width: int, arch: int) -> tuple[Tile, int]
     return tile, max(1, BLOCKS_WANTED // blocks) if width >= LONG_K or blocks < BLOCKS_FEW else 1
 
 
+def tiled(x: Any, arch: int) -> bool:
+    """Do products of this x [T, K] run on the tensor cores?"""
+    return dtype_code(x) != 0 and x.shape[1] % 8 == 0 and arch >= MMA_ARCH
+
+
 def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, out_float32: bool) -> Any:
     """x [T, K], w [N, K] -> [T, N] by the kernels of the file `path`."""
     rows, width = x.shape
@@ -77,7 +82,7 @@ def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, o
     defines = {"TKV_DTYPE": dtype_code(x), "TKV_OUT_F32": int(out_float32)}
     terms, arch = (bias, gate, residual), loader.arch_of(x)
     # The choice of arithmetic is the layer's; only between rows and tiles does T decide.
-    if defines["TKV_DTYPE"] == 0 or width % 8 != 0 or arch < MMA_ARCH:
+    if not tiled(x, arch):
         _simple(path, x, w, terms, out, defines)
     elif rows <= ROWS_LIMIT:
         _rows(path, x, w, terms, out, defines)

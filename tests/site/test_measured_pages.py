@@ -75,7 +75,7 @@ def test_the_errors_of_the_raw_kernels_are_the_worst_of_the_record(row: str, ops
     (line,) = (line for line in page.splitlines() if line.startswith(f"| {row} |"))
     record = next(record for record in RECORDS if record["file"] == "raw-kernels-h200-check.json")
     for dtype, cell in zip(("float32", "float16", "bfloat16"), line.split("|")[2:], strict=False):
-        worst = max(record[dtype]["check"]["worst"][f"{op} {dtype}"] for op in ops)
+        worst = max(record["check"]["worst"][f"{op} {dtype}"] for op in ops)
         digits = len(cell.partition("e")[0].partition(".")[2])
         assert float(cell) == float(f"{worst:.{digits}e}"), dtype
 
@@ -92,6 +92,21 @@ def test_counts_on_the_audit_page_are_those_of_the_records() -> None:
     assert f"{record['mutation-ground-truth.json']['compared']} mutants" in page
     assert len(record["fuzz.json"]["readers"]) == 10
     assert record["fuzz.json"]["seconds"] == 3600
+
+
+def test_what_is_told_of_the_h200_is_what_the_records_hold() -> None:
+    page = (kernel_figures.EVIDENCE / "raw-kernels-h200.md").read_text(encoding="utf-8")
+    record = {record["file"]: record for record in RECORDS}
+    equal, families = record["gpu-equal.json"]["checks"], record["gpu-families.json"]["checks"]
+    assert [check for check in equal if check["different"]] == []
+    for count in {check["placements"] for check in equal if check["check"] == "placements"}:
+        assert f"{count:,}" in page
+    for count in (check["positions"] for check in equal if "positions" in check):
+        assert f"{count:,}" in page
+    assert f"within {100 * max(check['error'] / check['limit'] for check in families):.0f} % of its limit" in page
+    cells, failed = (record["raw-kernels-h200-check.json"]["check"][key] for key in ("cells", "failed"))
+    assert f"{cells} cells in three dtypes" in page
+    assert failed == 0
 
 
 def numbers(cell: str) -> list[str]:

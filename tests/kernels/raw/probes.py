@@ -7,10 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
+from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.fused import launch
+from cuda_kernels.fused.joined import JOINED
+from cuda_kernels.raw import nvrtc
+from cuda_kernels.raw import source as text_source
+from cuda_kernels.raw.builds import attention as attention_builds
 from cuda_kernels.registry import get
 from tests.kernels.raw.cases import Ragged, assert_close, bits, draw, ragged, rng
+
+
+def steps_of_attention(op: str, head_dim: int) -> int:
+    """Tensor-core steps in the text of one block: 8 x 2 per 32 dims of the scores, 4 x 8 per 64 dims of the values,
+    which decode walks through in a loop."""
+    return 16 * -(-head_dim // 32) + 32 * (-(-head_dim // 64) if op == PREFILL else 1)
+
 
 DECODE, PREFILL = "attention_decode_ragged", "attention_prefill"
 
@@ -169,6 +182,23 @@ def joined_gate_up() -> None:
     assert (bits(launch.gate_up(x, norm, gate, up, None, None, 1e-6)) == bits(plain)).all()
 
 
+def gate_up_of_many() -> None:
+    source = rng()
+    x, gate, up = (draw(source, "float16", *shape) for shape in ((17, 64), (8, 64), (8, 64)))
+    linear = get("linear", "raw")
+    assert (bits(JOINED.gate_up(x, gate, up, None, None)) == bits(linear(x, up, gate=linear(x, gate)))).all()
+
+
+def steps_once() -> None:
+    """Only a compiler for GPUs draws the question around the loop; its text then has every step twice."""
+    [build] = [b for b in attention_builds(2, 160, 90) if b.path.startswith(PREFILL)]
+    try:
+        text = nvrtc.ptx(text_source.load(build.path), dict(build.defines), 90)
+    except KernelUnavailable as error:
+        pytest.skip(str(error))
+    assert text.count("mma.sync") == steps_of_attention(PREFILL, 160)
+
+
 def joined_padding() -> None:
     source = rng()
     x, norm, w = draw(source, "float16", 2, 64), draw(source, "float16", 64), draw(source, "float16", 16, 64)
@@ -211,6 +241,8 @@ KILLS: dict[str, Callable[[], None]] = {
     "topk-ties/all": sample_ties,
     "finite-logits-raw/removed": sample_not_finite,
     "gate-rounded/kept-wide": joined_gate_up,
+    "gate-rounded-tiles/kept-wide": gate_up_of_many,
+    "lanes-agree/asked": steps_once,
     "append-range-fused/writes-padding": joined_padding,
 }
 RACES: dict[str, Callable[[], None]] = {

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuda_kernels.fused.joined import JOINED
 from cuda_kernels.raw import product
 from cuda_kernels.registry import get
 from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
@@ -79,3 +80,29 @@ def test_wrong_shapes_are_refused() -> None:
         get("linear", "raw")(x, w[:, :-1])
     with pytest.raises(TypeError, match="w"):
         get("linear", "raw")(x, w.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("rows", "outputs", "width"), [(17, 72, 136), (40, 33, 328), (70, 100, 424), (130, 40, 72)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_gate_and_up_in_one_kernel_have_the_bits_of_two_products(
+    dtype: str, rows: int, outputs: int, width: int, biased: bool
+) -> None:
+    x, gate, gate_bias, _, _ = inputs(dtype, rows, outputs, width)
+    up, up_bias = (draw(rng(), dtype, *shape)[..., ::-1].copy() for shape in ((outputs, width), (outputs,)))
+    biases = (gate_bias, up_bias) if biased else (None, None)
+    linear = get("linear", "raw")
+    two = linear(x, up, biases[1], gate=linear(x, gate, biases[0]))
+    assert (bits(JOINED.gate_up(x, gate, up, *biases)) == bits(two)).all()
+    few = JOINED.gate_up(x[3:9], gate, up, *biases)
+    assert (bits(few) == bits(two[3:9])).all()
+
+
+@pytest.mark.parametrize("tile", [product.NARROW, product.SMALL, product.LARGE])
+def test_gate_and_up_are_the_same_in_every_tile(monkeypatch: pytest.MonkeyPatch, tile: product.Tile) -> None:
+    x, gate, gate_bias, _, _ = inputs("bfloat16", 40, 72, 424)
+    up = draw(rng(), "bfloat16", 72, 424)[:, ::-1].copy()
+    linear = get("linear", "raw")
+    two = linear(x, up, None, gate=linear(x, gate, gate_bias))
+    monkeypatch.setattr("cuda_kernels.fused.joined.tile_for", lambda *_: (tile, 1))
+    assert (bits(JOINED.gate_up(x, gate, up, gate_bias, None)) == bits(two)).all()

@@ -9,7 +9,9 @@ import pytest
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.raw import builds, nvrtc, source
+from cuda_kernels.raw.product import ROWS_DEFINES, SMALL
 from tests.kernels.raw.cases import DTYPES
+from tests.kernels.raw.probes import steps_of_attention
 
 
 def have_nvrtc() -> bool:
@@ -90,3 +92,22 @@ def test_both_sixteen_bit_types_round_like_numpy_for_every_pattern() -> None:
             get("rms_norm", "raw")(doubled, one, 1e-6, every)
             expected = (every.astype(np.float32) + every.astype(np.float32)).astype(DTYPES[dtype])
         assert (doubled.view(np.uint16) == expected.view(np.uint16))[finite].all()
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("head_dim", [64, 72, 128, 160, 248])
+@pytest.mark.parametrize("op", ["attention_prefill", "attention_decode_ragged"])
+def test_no_branch_that_lanes_disagree_about_is_drawn_around_a_tensor_core_step(op: str, head_dim: int) -> None:
+    """Drawn into both sides, the step is there twice, and on a GPU a warp in two branches waits for itself for ever."""
+    [build] = [b for b in builds.attention(2, head_dim, 90) if b.path.startswith(op)]
+    text = nvrtc.ptx(source.load(build.path), dict(build.defines), 90)
+    assert text.count("mma.sync") == steps_of_attention(op, head_dim)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("defines", [{"TKV_PATH": 1} | ROWS_DEFINES, {"TKV_PATH": 2, "TKV_SPLIT": 0} | SMALL.defines])
+def test_products_have_each_tensor_core_step_once(defines: dict[str, int]) -> None:
+    text = nvrtc.ptx(
+        source.load("linear/raw_kernel.cu"), defines | {"TKV_DTYPE": 2, "TKV_OUT_F32": 0, "TKV_PAIRS": 1}, 90
+    )
+    assert text.count("mma.sync") == (8 if defines["TKV_PATH"] == 1 else 16)

@@ -1,0 +1,45 @@
+"""Linear layers of one x in one go, for the raw kernels. Bits are those of the layers one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cuda_kernels.common.signatures import Joined
+from cuda_kernels.linear.raw import linear
+from cuda_kernels.raw import loader
+from cuda_kernels.raw.arrays import dtype_code, empty, same
+from cuda_kernels.raw.product import ROWS_LIMIT, chunk_of, tile_for, tiled
+from cuda_kernels.raw.shapes import ceil_div
+
+
+def linears(x: Any, weights: Sequence[Any], biases: Sequence[Any]) -> list[Any]:
+    """x [T, K], weights [N, K] each, biases [N] or None each -> [T, N] each."""
+    return [linear(x, w, bias) for w, bias in zip(weights, biases, strict=True)]
+
+
+def gate_up(x: Any, gate: Any, up: Any, gate_bias: Any, up_bias: Any) -> Any:
+    """x [T, K], gate and up [F, K], biases [F] or None -> silu(gate(x)) * up(x), [T, F].
+
+    Many tokens take one kernel; few take two products, whose weights stream past shared memory.
+    """
+    (rows, width), outputs = x.shape, gate.shape[0]
+    arch = loader.arch_of(x)
+    if rows <= ROWS_LIMIT or not tiled(x, arch):
+        return linear(x, up, up_bias, gate=linear(x, gate, gate_bias))
+    for name, w in (("gate", gate), ("up", up)):
+        same(name, w, (outputs, width), x.dtype)
+    for name, bias in (("gate_bias", gate_bias), ("up_bias", up_bias)):
+        if bias is not None:
+            same(name, bias, (outputs,), x.dtype)
+    tile = tile_for(rows, 2 * outputs, width, arch)[0]
+    defines = {"TKV_DTYPE": dtype_code(x), "TKV_OUT_F32": 0, "TKV_SPLIT": 0, "TKV_PAIRS": int(outputs % 2 == 0)}
+    kernel = loader.kernel("fused/gate_up_tiles_kernel.cu", "gate_up_tiles", x, defines | tile.defines)
+    out = empty(x, (rows, outputs))
+    grid = (ceil_div(rows, tile.bm), ceil_div(outputs, tile.bn // 2), 1)
+    arguments = (x, gate, up, gate_bias, up_bias, out, rows, outputs, width, chunk_of(outputs, width))
+    kernel(grid, (32 * tile.wm * tile.wn, 1, 1), arguments, shared=tile.shared, early=True)
+    return out
+
+
+JOINED = Joined(linears, gate_up)
