@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuda_kernels.common.signatures import Joined
+from cuda_kernels.fused import defines
 from cuda_kernels.linear.raw import linear
 from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, empty, same
@@ -33,8 +34,8 @@ def gate_up(x: Any, gate: Any, up: Any, gate_bias: Any, up_bias: Any) -> Any:
         if bias is not None:
             same(name, bias, (outputs,), x.dtype)
     tile = tile_for(rows, 2 * outputs, width, arch)[0]
-    defines = {"TKV_DTYPE": dtype_code(x), "TKV_OUT_F32": 0, "TKV_SPLIT": 0, "TKV_PAIRS": int(outputs % 2 == 0)}
-    kernel = loader.kernel("fused/gate_up_tiles_kernel.cu", "gate_up_tiles", x, defines | tile.defines)
+    built = defines.gate_up_tiles(dtype_code(x), outputs, tile)
+    kernel = loader.kernel("fused/gate_up_tiles_kernel.cu", "gate_up_tiles", x, built)
     out = empty(x, (rows, outputs))
     grid = (ceil_div(rows, tile.bm), ceil_div(outputs, tile.bn // 2), 1)
     arguments = (x, gate, up, gate_bias, up_bias, out, rows, outputs, width, chunk_of(outputs, width))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_kernels.fused import sizes
+from cuda_kernels.fused import defines, sizes
 from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, empty, integers, same
 from cuda_kernels.raw.product import chunk_of
-from cuda_kernels.raw.shapes import ceil_div, row_threads
+from cuda_kernels.raw.shapes import ceil_div
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def qkv(x: Any, layer: QKV, cos: Any, sin: Any, caches: tuple[Any, Any], row: An
     integers("row", row, rows)
     integers("column", column, rows)
     plan = sizes.qkv(hidden, (heads, groups, head_dim), rows, loader.arch_of(x))
-    chunks = {"TKV_CHUNK": chunk_of(heads * head_dim, hidden), "TKV_CHUNK_KV": chunk_of(groups * head_dim, hidden)}
-    kernel = loader.kernel("fused/qkv_kernel.cu", "decode_qkv", x, _normed(x, plan) | chunks | {"TKV_D": head_dim})
+    built = defines.qkv(dtype_code(x), hidden, (heads, groups, head_dim), plan)
+    kernel = loader.kernel("fused/qkv_kernel.cu", "decode_qkv", x, built)
     out = empty(x, (rows, heads, head_dim))
     weights = (layer.norm, layer.q, layer.k, layer.v, layer.q_bias, layer.k_bias, layer.v_bias)
     arguments = (x, *weights, cos, sin, row, column, out, *caches, eps, rows, heads, groups, columns, places)
@@ -52,8 +52,8 @@ def gate_up(x: Any, norm: Any, gate: Any, up: Any, gate_bias: Any, up_bias: Any,
     same("gate", gate, (width, hidden), x.dtype)
     same("up", up, (width, hidden), x.dtype)
     plan = sizes.gate_up(hidden, width, rows, loader.arch_of(x))
-    more = {"TKV_CHUNK": chunk_of(width, hidden), "TKV_UNITS": plan.units}
-    kernel = loader.kernel("fused/gate_up_kernel.cu", "decode_gate_up", x, _normed(x, plan) | more)
+    built = defines.gate_up(dtype_code(x), hidden, width, plan)
+    kernel = loader.kernel("fused/gate_up_kernel.cu", "decode_gate_up", x, built)
     out = empty(x, (rows, width))
     arguments = (x, norm, gate, up, gate_bias, up_bias, out, eps, rows, width)
     grid = (ceil_div(width, 8 * plan.units), ceil_div(rows, plan.tokens), 1)
@@ -67,8 +67,7 @@ def add(x: Any, w: Any, bias: Any, residual: Any) -> Any:
     same("w", w, (outputs, width), x.dtype)
     same("residual", residual, (rows, outputs), x.dtype)
     plan = sizes.add(width, outputs, rows)
-    more = {"TKV_CHUNK": chunk_of(outputs, width), "TKV_UNITS": plan.units}
-    kernel = loader.kernel("fused/add_kernel.cu", "decode_add", x, _plain(x, plan) | more)
+    kernel = loader.kernel("fused/add_kernel.cu", "decode_add", x, defines.add(dtype_code(x), width, outputs, plan))
     out = empty(x, (rows, outputs))
     grid = (ceil_div(outputs, 8 * plan.units), ceil_div(rows, plan.tokens), 1)
     arguments = (x, w, bias, residual, out, rows, outputs)
@@ -83,19 +82,9 @@ def head(x: Any, norm: Any, w: Any, eps: float) -> Any:
     if chunk_of(vocabulary, hidden) < hidden:
         raise ValueError(f"head: {vocabulary} x {hidden} is cut into chunks; use rms_norm and lm_head")
     plan = sizes.head(hidden, rows, loader.arch_of(x))
-    more = {"TKV_SLOTS": sizes.head_slots(hidden), "TKV_THREADS": 32 * plan.warps}
-    kernel = loader.kernel("fused/head_kernel.cu", "decode_head", x, _normed(x, plan) | more)
+    kernel = loader.kernel("fused/head_kernel.cu", "decode_head", x, defines.head(dtype_code(x), hidden, plan))
     out = empty(x, (rows, vocabulary), "float32")
     grid = (min(ceil_div(vocabulary, 8 * plan.warps), sizes.MULTIPROCESSORS), ceil_div(rows, plan.tokens), 1)
     arguments = (x, norm, w, out, eps, rows, vocabulary)
     kernel(grid, (32 * plan.warps, 1, 1), arguments, shared=plan.shared, early=True)
     return out
-
-
-def _plain(x: Any, plan: sizes.Plan) -> dict[str, int]:
-    cut = {"TKV_TOKENS": plan.tokens, "TKV_STEPS": plan.steps}
-    return {"TKV_DTYPE": dtype_code(x), "TKV_OUT_F32": 0, "TKV_K": x.shape[1], **cut}
-
-
-def _normed(x: Any, plan: sizes.Plan) -> dict[str, int]:
-    return _plain(x, plan) | {"TKV_NORM_THREADS": row_threads(x.shape[1])}

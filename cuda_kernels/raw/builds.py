@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuda_kernels.fused import defines, sizes
 from cuda_kernels.raw import nvrtc, source
 from cuda_kernels.raw.attention import decode_segments, fits, prefill_shared
 from cuda_kernels.raw.product import LARGE, NARROW, ROWS_DEFINES, SMALL
@@ -56,6 +57,7 @@ def builds(arch: int, *, full: bool = True) -> Iterator[Build]:
         yield from _products(dtype, arch)
         for head_dim in (64, 128, 256) if full else (64,):
             yield from attention(dtype, head_dim, arch)
+        yield from _fused(dtype, arch)
     yield _build("sample", {"TKV_DTYPE": 0, "TKV_THREADS": 1024})
 
 
@@ -85,6 +87,24 @@ def attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:
     blocks = {"TKV_PATH": 1, "TKV_BLOCKS": 2 if head_dim <= 128 else 1}
     yield _build("attention_decode_ragged", base | blocks | {"TKV_SEGMENTS": decode_segments(head_dim, arch)})
     yield _build("attention_prefill", base | blocks | {"TKV_STAGES": chosen[0]})
+
+
+def _fused(dtype: int, arch: int) -> Iterator[Build]:
+    """The fused kernels at the shape of Qwen2.5-0.5B, for few rows and more; none where the model would stay plain."""
+    hidden, width, vocabulary, heads = 896, 4864, 151936, (14, 2, 64)
+    if dtype == 0 or sizes.refusal(hidden, width, vocabulary, heads, arch) is not None:
+        return
+    for rows in (8, 16, 32):
+        found = {
+            "qkv": defines.qkv(dtype, hidden, heads, sizes.qkv(hidden, heads, rows, arch)),
+            "gate_up": defines.gate_up(dtype, hidden, width, sizes.gate_up(hidden, width, rows, arch)),
+            "add": defines.add(dtype, width, hidden, sizes.add(width, hidden, rows)),
+            "head": defines.head(dtype, hidden, sizes.head(hidden, rows, arch)),
+        }
+        for name, built in found.items():
+            yield Build(f"fused/{name}_kernel.cu", tuple(built.items()))
+    for tile in (NARROW, SMALL, LARGE):
+        yield Build("fused/gate_up_tiles_kernel.cu", tuple(defines.gate_up_tiles(dtype, width, tile).items()))
 
 
 def spills_allowed(path: str) -> int:

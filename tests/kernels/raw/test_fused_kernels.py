@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from cuda_kernels.fused import launch, sizes
-from cuda_kernels.raw import nvrtc, source
 from cuda_kernels.registry import get
 from tests.kernels.raw.cases import bits, draw, rng
-from tests.kernels.raw.test_resources import needs_nvrtc
 
 EPS = 1e-6
 Case = dict[str, Any]
@@ -128,20 +126,3 @@ def test_what_is_refused_is_said() -> None:
     half = np.zeros((1, 896), np.float16)
     with pytest.raises(ValueError, match="cut into chunks"):
         launch.head(half, half[0], np.zeros((1000, 896), np.float16), EPS)
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("tokens", [8, 16, 32])
-def test_builds_of_a_real_shape_spill_nothing(tokens: int) -> None:
-    """Qwen2.5-0.5B on sm_90. A spill in these kernels is a trip to memory in every layer of every token."""
-    base = {"TKV_DTYPE": 2, "TKV_OUT_F32": 0, "TKV_TOKENS": tokens}
-    small = base | {"TKV_K": 896, "TKV_NORM_THREADS": 224, "TKV_STEPS": 4}
-    down_steps = 12 if tokens < 32 else 4
-    for path, defines in (
-        ("qkv", small | {"TKV_CHUNK": 128, "TKV_CHUNK_KV": 128, "TKV_D": 64}),
-        ("gate_up", small | {"TKV_CHUNK": 256, "TKV_UNITS": 1}),
-        ("head", small | {"TKV_SLOTS": 4, "TKV_THREADS": 512}),
-        ("add", base | {"TKV_K": 4864, "TKV_STEPS": down_steps, "TKV_CHUNK": 384, "TKV_UNITS": 1}),
-    ):
-        for name, needs in nvrtc.compile_text(source.load(f"fused/{path}_kernel.cu"), defines, 90).items():
-            assert needs.spill_stores == 0, f"{name} {tokens}"
