@@ -17,7 +17,7 @@ from pathlib import Path
 from cuda_kernels.fused import defines, sizes
 from cuda_kernels.raw import nvrtc, source
 from cuda_kernels.raw.attention import decode_segments, fits, prefill_shared
-from cuda_kernels.raw.product import LARGE, NARROW, ROWS_DEFINES, SMALL
+from cuda_kernels.raw.product import LARGE, MMA_ARCH, NARROW, ROWS_DEFINES, SMALL
 
 ARCHS = (75, 80, 90, 120)
 RECORD = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "kernel-resources.json"
@@ -68,7 +68,7 @@ def _build(op: str, defines: Defines) -> Build:
 def _products(dtype: int, arch: int) -> Iterator[Build]:
     for op, wide in (("linear", 0), ("lm_head", 1)):
         base = {"TKV_DTYPE": dtype, "TKV_OUT_F32": wide}
-        if dtype == 0 or arch < 80:
+        if dtype == 0 or arch < MMA_ARCH:
             yield _build(op, base | {"TKV_PATH": 0})
             continue
         yield _build(op, base | {"TKV_PATH": 1} | ROWS_DEFINES)
@@ -80,7 +80,7 @@ def attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:
     """Both attention kernels of a head dim, as they are launched."""
     base = {"TKV_DTYPE": dtype, "TKV_D": head_dim}
     chosen = prefill_shared(head_dim, arch)
-    if dtype == 0 or arch < 80 or chosen is None or not fits(head_dim, arch):
+    if dtype == 0 or arch < MMA_ARCH or chosen is None or not fits(head_dim, arch):
         for op in ("attention_decode_ragged", "attention_prefill"):
             yield _build(op, base | {"TKV_PATH": 0})
         return
@@ -92,7 +92,11 @@ def attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:
 def _fused(dtype: int, arch: int) -> Iterator[Build]:
     """The fused kernels at the shape of Qwen2.5-0.5B, for few rows and more; none where the model would stay plain."""
     hidden, width, vocabulary, heads = 896, 4864, 151936, (14, 2, 64)
-    if dtype == 0 or sizes.refusal(hidden, width, vocabulary, heads, arch) is not None:
+    if dtype == 0 or arch < MMA_ARCH:
+        return
+    for tile in (NARROW, SMALL, LARGE):
+        yield Build("fused/gate_up_tiles_kernel.cu", tuple(defines.gate_up_tiles(dtype, width, tile).items()))
+    if sizes.refusal(hidden, width, vocabulary, heads, arch) is not None:
         return
     for rows in (8, 16, 32):
         found = {
@@ -103,8 +107,6 @@ def _fused(dtype: int, arch: int) -> Iterator[Build]:
         }
         for name, built in found.items():
             yield Build(f"fused/{name}_kernel.cu", tuple(built.items()))
-    for tile in (NARROW, SMALL, LARGE):
-        yield Build("fused/gate_up_tiles_kernel.cu", tuple(defines.gate_up_tiles(dtype, width, tile).items()))
 
 
 def spills_allowed(path: str) -> int:
