@@ -51,7 +51,12 @@ def compare_results(bench: Workbench, mutant: Mutant) -> str:
         difference = _difference(before, after)
         if difference:
             return difference
-    return f"reached: {calls} calls in {len(nodeids)} tests, the same result each time"
+    return f"reached: {counted(calls, 'call')} in {counted(len(nodeids), 'test')}, the same result each time"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _watch(bench: Workbench, mutant: Mutant, nodeids: list[str], noop: bool) -> Task:

@@ -134,8 +134,11 @@ def look_up(session: pytest.Session) -> list[str]:
     if option.mutate_rebase:
         return list(rebase_lines(registry))
     claims = find_claims(session.items)
-    lines = show_lines(registry, claims, option.mutate_show) if option.mutate_show else list_lines(registry, claims)
-    return list(lines)
+    if not option.mutate_show:
+        return list(list_lines(registry, claims))
+    config = session.config
+    paths = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    return list(show_lines(registry, claims, option.mutate_show, paths))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from teachkv.mutate.called import as_called
 from teachkv.mutate.cards import Mutant
@@ -28,8 +28,11 @@ def list_lines(registry: Registry, claims: Claims) -> Iterator[str]:
     yield f"{len(registry.guards)} guards, {len(mutants)} mutants ({decoys} decoys)"
 
 
-def show_lines(registry: Registry, claims: Claims, mutant_id: str) -> Iterator[str]:
-    """The whole story of one mutant. Raises MutateError for an unknown id, CardError for a drifted card."""
+def show_lines(registry: Registry, claims: Claims, mutant_id: str, paths: Sequence[str] = ()) -> Iterator[str]:
+    """The whole story of one mutant; `paths` were given to pytest and go into the printed command.
+
+    Raises MutateError for an unknown id, CardError for a drifted card.
+    """
     mutant = registry.mutant(mutant_id)
     guard = registry.guards[mutant.guard]
     yield f"{mutant.id}: {guard.why}"
@@ -37,7 +40,7 @@ def show_lines(registry: Registry, claims: Claims, mutant_id: str) -> Iterator[s
         yield f"origin: {guard.origin}"
     yield f"killers: {_who(mutant, claims)}"
     yield from diff_lines(registry, mutant)
-    yield f"see it happen: {as_called(f'--mutate-with={mutant.id}')}"
+    yield f"see it happen: {as_called(f'--mutate-with={mutant.id}', *paths)}"
 
 
 def diff_lines(registry: Registry, mutant: Mutant) -> Iterator[str]:

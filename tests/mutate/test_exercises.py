@@ -62,7 +62,7 @@ def test_the_ladder_from_not_reached_to_killed(school: Any) -> None:
     assert done.code == 6
     assert "floor/removed: still alive.\n  not reached: no test of yours runs line 11 of toy/core.py" in done.text
     steps = {
-        "clamp(5) == 5": "reached: 1 calls in 1 tests, the same result each time",
+        "clamp(5) == 5": "reached: 1 call in 1 test, the same result each time",
         "clamp(-1) is not None": "call 1: 0 became -1; no assertion looks",
         "[][clamp(-1)] if clamp(-1) else True": "your test broke before its assertion could speak: IndexError",
     }

@@ -35,7 +35,7 @@ TESTS = """
 @pytest.mark.parametrize(
     ("new", "x", "expected"),
     [
-        ("x + 2", 20, "reached: 1 calls in 1 tests, the same result each time"),
+        ("x + 2", 20, "reached: 1 call in 1 test, the same result each time"),
         ("x + 2", 1, "the result differed in tests/test_toy.py::test_f, call 1: 2 became 3; no assertion looks"),
     ],
 )

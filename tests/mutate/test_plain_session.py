@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -49,6 +50,9 @@ def test_list_and_show(toy: Any) -> None:
     assert "1 guards, 1 mutants (0 decoys)" in done.text
     done = toy.pytest("--mutate-show=floor/removed")
     assert "-    if x < 0:\n-        return 0\n+    pass\n" in done.text
+    assert re.search(r"^see it happen: .*pytest --mutate-with=floor/removed$", done.text, re.M)
+    done = toy.pytest("--mutate-show=floor/removed", "tests/test_toy.py")
+    assert re.search(r"^see it happen: .*pytest --mutate-with=floor/removed tests/test_toy.py$", done.text, re.M)
 
 
 def test_an_unknown_id_is_a_usage_error(toy: Any) -> None:
