@@ -55,9 +55,7 @@ def alarms(ops: Ops) -> list[str]:
     return [note for note in ops.notes if any(word in note for word in ALARMS)]
 
 
-def build_model(
-    config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions, *, overlap: bool
-) -> Model:
+def build_model(config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions) -> Model:
     """On a GPU decode steps run in fused kernels and are replayed as CUDA graphs, unless that is switched off."""
     model = Model(config, weights, ops)
     if options.fused_decode and ops.tellings.get("linear") == "raw":
@@ -68,9 +66,7 @@ def build_model(
         return model
     from teachkv.graphs import GraphedModel
 
-    graphed = GraphedModel(model)
-    graphed.turns = 2 if overlap else 1
-    return graphed
+    return GraphedModel(model)
 
 
 def context(config: ModelConfig, options: EngineOptions) -> int:

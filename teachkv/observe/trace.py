@@ -30,11 +30,7 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What one step planned, what it ran on and what came of it. Times in seconds.
-
-    seconds: from its launch, or from the end of the step before if that came later, to its end.
-    waited_seconds: of these, how long the host waited for the drawn tokens; the rest is the host's own work.
-    """
+    """What one step planned, what it ran on and what came of it. Times in seconds."""
 
     step: int
     plan: dict[str, Any]
@@ -49,7 +45,6 @@ class StepRecord:
     seconds: float = 0.0
     forward_seconds: float = 0.0
     refused: str | None = None
-    waited_seconds: float = 0.0
 
     def __str__(self) -> str:
         head = f"step {self.step}: {self.running} running, {self.waiting} waiting, {self.resident} resident"

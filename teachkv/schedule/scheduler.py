@@ -114,17 +114,6 @@ class Scheduler:
         entry = self._seated(id)
         self.state.change(entry, tokens=entry.tokens + n)
 
-    def ending(self, id: int) -> None:
-        """Its last token is being drawn: it is not planned again, and keeps its seat and its claim until `finish`."""
-        entry = self._seated(id)
-        # guard[ending]: planned once more, it would draw a token past its last one
-        # mutant[ending/still-planned]:
-        #   - self.state.unplace(entry)
-        #   - entry.ending = True
-        #   + self.state.change(entry, tokens=entry.tokens + 1)
-        self.state.unplace(entry)
-        entry.ending = True
-
     def finish(self, id: int) -> None:
         """Forget a request: done, aborted or failed, with a seat or without."""
         self.state.forget(self._entry(id))

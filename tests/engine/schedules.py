@@ -73,7 +73,6 @@ def random_options(rng: np.random.Generator) -> dict[str, Any]:
         "enable_prefix_caching": bool(rng.integers(0, 4)),
         "poison": True,
     }
-    options["overlap"] = "off" if options["speculative_tokens"] else str(rng.choice(["off", "on"]))
     if policy == "packed":
         options["max_num_batched_tokens"] = int(rng.choice([1, 7, 33, 60, 512, 1500]))
     if policy == "ragged":
@@ -110,7 +109,6 @@ def crowd(rng: np.random.Generator, vocab: int, logprobs: int) -> tuple[list[Job
         "max_num_seqs": 8,
         "max_num_batched_tokens": 2000,
         "batch_cache": str(rng.choice(CACHES)),
-        "overlap": str(rng.choice(["off", "on"])),
         "poison": True,
     }
     return jobs, options
