@@ -87,9 +87,14 @@ def guard_page(registry: Registry, guard: Guard, runs: Runs) -> Iterator[str]:
         yield from mutant_part(registry, mutant, runs.get(mutant.id))
     yield from survivor_part(registry, guard)
     yield from ("## See for yourself", "")
-    yield from fenced(
-        "bash", [f"{PYTEST} --mutate --mutate-only={guard.id}", f"{PYTEST} --mutate-show={mutants[0].id}"]
-    )
+    run = f"{PYTEST} --mutate --mutate-only={guard.id}{lane_option(mutants, runs)}"
+    yield from fenced("bash", [run, f"{PYTEST} --mutate-show={mutants[0].id}"])
+
+
+def lane_option(mutants: list[Mutant], runs: Runs) -> str:
+    """The option that a run needs to find the mutants; without it there are those of the Python lane alone."""
+    lanes = sorted({runs[mutant.id]["lane"] for mutant in mutants if mutant.id in runs})
+    return "" if lanes in ([], ["python"]) else f" --mutate-lane={','.join(lanes)}"
 
 
 def guarded_code(registry: Registry, guard: Guard, mutants: list[Mutant]) -> list[str]:

@@ -102,6 +102,18 @@ def test_every_guard_has_a_page_and_is_listed(registry: Registry) -> None:
         assert pages[f"guards/{guard}.md"].startswith(f"# {guard}\n")
 
 
+def test_a_command_names_the_lane_its_mutants_run_in(registry: Registry) -> None:
+    runs = red_runs.read_runs()
+
+    def command(guard: str) -> str:
+        page = "\n".join(guard_pages.guard_page(registry, registry.guards[guard], runs))
+        return next(line for line in page.splitlines() if f"--mutate-only={guard}" in line)
+
+    assert command("prefix-strip").endswith("--mutate-only=prefix-strip")
+    assert command("lanes-agree").endswith("--mutate-only=lanes-agree --mutate-lane=host")
+    assert command("sync-chunks").endswith(" --mutate-lane=tsan")
+
+
 def test_most_python_mutants_have_a_captured_run(registry: Registry) -> None:
     """A page without its red run is a promise; this bounds how many there may be."""
     runs = red_runs.read_runs()
