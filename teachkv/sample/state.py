@@ -88,11 +88,13 @@ class SampleState:
             processors.forbid(row, self.endings)
 
 
-def random_numbers(states: Sequence[SampleState], places: Sequence[int] | None = None) -> NDArray[np.float64]:
-    """One number per state [B], for its generated token `places[b]` (default: the next one); each a function of that
-    state's (seed, sample index, place) alone. Philox costs nearly the same for one number as for many, so AHEAD of
-    them are made at a time, and for all states that will soon need some."""
-    places = [state.index for state in states] if places is None else places
+def random_numbers(states: Sequence[SampleState]) -> NDArray[np.float64]:
+    """One number per state [B], for its next token; each a function of that state's (seed, sample index, place) alone.
+
+    Philox costs nearly the same for one number as for many, so AHEAD of them are made at a time, and for all states
+    that will soon need some.
+    """
+    places = [state.index for state in states]
     left = [state.first_number + len(state.numbers) - place for state, place in zip(states, places, strict=True)]
     if min(left) < 1:
         few = [b for b, count in enumerate(left) if count <= AHEAD // 2]
