@@ -17,7 +17,7 @@ from pathlib import Path
 from cuda_kernels.fused import defines, sizes
 from cuda_kernels.raw import nvrtc, source
 from cuda_kernels.raw.attention import decode_segments, fits, prefill_shared
-from cuda_kernels.raw.product import LARGE, MMA_ARCH, NARROW, ROWS_DEFINES, SMALL
+from cuda_kernels.raw.product import LARGE, MMA_ARCH, NARROW, SMALL
 
 ARCHS = (75, 80, 90, 120)
 RECORD = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "kernel-resources.json"
@@ -71,7 +71,7 @@ def _products(dtype: int, arch: int) -> Iterator[Build]:
         if dtype == 0 or arch < MMA_ARCH:
             yield _build(op, base | {"TKV_PATH": 0})
             continue
-        yield _build(op, base | {"TKV_PATH": 1} | ROWS_DEFINES)
+        yield _build(op, base | {"TKV_PATH": 1})
         for tile, split in ((NARROW, 1), (SMALL, 0), (SMALL, 1), (LARGE, 0)):
             yield _build(op, base | {"TKV_PATH": 2, "TKV_SPLIT": split, "TKV_PAIRS": 1} | tile.defines)
 

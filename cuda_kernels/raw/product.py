@@ -15,8 +15,6 @@ CHUNKS_LIMIT = 16
 CHUNK_STEP = 128
 BLOCK_WARPS = 16
 ROWS_LIMIT = 16  # tokens up to which the weights stream past shared memory
-# A warp makes 8 outputs for 16 tokens, with four 16-byte loads of weights in flight per lane.
-ROWS_DEFINES = {"TKV_TOKEN_TILES": 1, "TKV_OUTPUT_TILES": 1, "TKV_AHEAD": 4}
 MMA_ARCH = 80
 
 
@@ -103,7 +101,7 @@ def _rows(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: 
     chunk = chunk_of(outputs, width)
     chunks = ceil_div(width, chunk)
     groups = max(1, min(BLOCK_WARPS // chunks, 8))
-    kernel = loader.kernel(path, "linear_rows", x, defines | {"TKV_PATH": 1} | ROWS_DEFINES)
+    kernel = loader.kernel(path, "linear_rows", x, defines | {"TKV_PATH": 1})
     grid = (ceil_div(outputs, 8 * groups), ceil_div(rows, 16), 1)
     arguments = (x, w, *terms, out, rows, outputs, width, chunk, chunks)
     warps = chunks * groups
