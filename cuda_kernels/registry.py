@@ -34,9 +34,8 @@ OPS = (
     "kv_scatter",
 )
 MODULES = {"spec": "spec", "numba": "numba_kernel", "raw": "raw"}
-NUMBA_UNDER_AUTO = ("kv_align", "kv_strip", "kv_gather", "kv_scatter", "sample")
 
-Backend = Literal["reference", "numba", "raw", "auto"]
+Backend = Literal["reference", "numba", "raw"]
 Invariance = bool | Literal["required"]
 
 
@@ -111,8 +110,8 @@ def make_ops(
         raise ValueError(f"invariance is True, False or 'required', not {invariance!r}")
     if backend == "reference":
         return _reference(invariance, tuple(shapes))
-    if backend not in ("numba", "raw", "auto"):
-        raise KernelUnavailable(f"unknown backend {backend!r}; known: reference, numba, raw, auto")
+    if backend not in ("numba", "raw"):
+        raise KernelUnavailable(f"unknown backend {backend!r}; known: reference, numba, raw")
     return _device(backend)
 
 
@@ -130,12 +129,14 @@ def _reference(invariance: Invariance, shapes: tuple[tuple[int, int], ...]) -> O
 
 
 def _device(backend: str) -> Ops:
-    """Numba or raw kernels; `auto` is raw with Numba for the listed few."""
-    chosen = dict.fromkeys(OPS, backend)
-    if backend == "auto":
-        chosen = {op: "numba" if op in NUMBA_UNDER_AUTO else "raw" for op in OPS}
+    """Numba or raw kernels, all of one telling."""
     xp, where = array_module(backend)
-    callables: dict[str, Any] = {op: get(op, telling) for op, telling in chosen.items()}
-    joined = importlib.import_module("cuda_kernels.fused.joined").JOINED if chosen["linear"] == "raw" else None
-    named: dict[str, Any] = {"backend": backend, "tellings": chosen, "notes": (where,), "joined": joined}
+    callables: dict[str, Any] = {op: get(op, backend) for op in OPS}
+    joined = importlib.import_module("cuda_kernels.fused.joined").JOINED if backend == "raw" else None
+    named: dict[str, Any] = {
+        "backend": backend,
+        "tellings": dict.fromkeys(OPS, backend),
+        "notes": (where,),
+        "joined": joined,
+    }
     return Ops(**callables, **named, xp=xp, takes_bias=False)

@@ -40,7 +40,7 @@ class KVBudget:
 
 def build_ops(config: ModelConfig, loaded: LoadedModel, options: EngineOptions) -> Ops:
     present, why = gpu()
-    backend = options.backend if options.backend != "auto" or present else "reference"
+    backend = ("raw" if present else "reference") if options.backend == "auto" else options.backend
     shapes = {array.shape for _, array in loaded.weights.named() if array.ndim == 2}
     try:
         ops = make_ops(backend, invariance=options.invariance, shapes=sorted(shapes))
@@ -144,7 +144,7 @@ def build_scheduler(options: EngineOptions, cache: BatchCache, on_device: bool) 
         "can_be_ragged": cache.can_be_ragged,
     }
     if options.policy == "packed":
-        given["max_num_batched_tokens"] = options.max_num_batched_tokens or (2048 if on_device else 512)
+        given["max_num_batched_tokens"] = options.max_num_batched_tokens or (8192 if on_device else 512)
     elif options.max_num_batched_tokens is not None:
         raise OptionError(f"max_num_batched_tokens belongs to policy 'packed'; policy is {options.policy!r}")
     ragged = {name: getattr(options, name) for name in ("prefill_floor_steps", "prefill_max_seqs", "coalesce")}

@@ -1,4 +1,4 @@
-// Kernels of a chain that is launched early (cuda_kernels/raw/early.py): a kernel may begin while the one before it still runs.
+// Kernels of a chain that is launched early (cuda_kernels/raw/driver.py): a kernel may begin while the one before it still runs.
 // What no earlier kernel of the chain writes (weights) may be read at once; everything else only after wait_for_previous().
 // Before sm_90, on the host and after an ordinary launch both words do nothing.
 //

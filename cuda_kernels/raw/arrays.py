@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,15 @@ def on_device(array: Any) -> bool:
     return not isinstance(array, np.ndarray) and "cupy" in sys.modules
 
 
+@lru_cache(maxsize=64)
+def type_name(dtype: Any) -> str:
+    """The name of a NumPy dtype. NumPy spells it out anew each time it is asked, which takes as long as a launch."""
+    return str(dtype.name)
+
+
 def dtype_code(array: Any) -> int:
     """The TKV_DTYPE of an array's elements; TypeError for any other type."""
-    name = str(array.dtype)
+    name = type_name(array.dtype)
     if name not in DTYPES:
         raise TypeError(f"raw kernels store {', '.join(DTYPES)}; got {name}")
     return DTYPES[name]

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import cupy
-import numpy as np
 
-from cuda_kernels.raw.early import launch_early
+from cuda_kernels.raw.driver import launch
 from cuda_kernels.raw.limits import FLAGS, Size
 from cuda_kernels.raw.opt_in import OptIn
 from cuda_kernels.raw.source import Source
-
-NULL = np.uintp(0)
 
 
 class DeviceModule:
@@ -34,7 +31,4 @@ class DeviceModule:
         if function is None:
             function = self._functions[entry] = self._module.get_function(entry)
         self._opt_in.ask(entry, function, shared)
-        if early:
-            launch_early(function.kernel.ptr, grid, block, shared, arguments)
-        else:
-            function(grid, block, tuple(NULL if a is None else a for a in arguments), shared_mem=shared)
+        launch(function.kernel.ptr, grid, block, shared, arguments, early=early)

@@ -15,15 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-import numpy as np
-
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.raw import source
 from cuda_kernels.raw.arrays import DTYPES, on_device
+from cuda_kernels.raw.binding import Slot, bind, slots_of
 from cuda_kernels.raw.limits import EARLY_ARCH, SHARED_LIMIT, Size, check_shape
-
-_SCALAR_TYPES = {"i": np.int32, "I": np.uint32, "q": np.int64, "f": np.float32}
-_ELEMENT_TYPES = {"float": "float32", "int": "int32", "unsigned": "uint32", "offset_t": "int64", "double": "float64"}
 
 Built = dict[tuple[Any, ...], "Loaded"]
 
@@ -40,46 +36,20 @@ class Backend(Protocol):
 class Loaded:
     """A kernel of one build, ready to launch."""
 
-    declared: source.Kernel
+    name: str
+    slots: tuple[Slot, ...]
     backend: Backend
     arch: int
-    element: str
 
     def __call__(
         self, grid: Size, block: Size, arguments: Sequence[Any], *, shared: int = 0, early: bool = False
     ) -> None:
         """early: the kernel has a wait_for_previous() (common/chain.cuh) and may begin before the last one's end."""
-        check_shape(self.declared.name, grid, block, shared, self.arch)
-        ready = bind(self.declared, arguments, self.element)
+        check_shape(self.name, grid, block, shared, self.arch)
+        ready = bind(self.name, self.slots, arguments)
         if 0 in grid:
             return
-        self.backend.run(self.declared.name, grid, block, shared, ready, early and self.arch >= EARLY_ARCH)
-
-
-def bind(declared: source.Kernel, arguments: Sequence[Any], element: str) -> list[Any]:
-    """Check arrays, cast scalars. Raises TypeError or ValueError naming the kernel and the parameter."""
-    if len(arguments) != len(declared.parameters):
-        raise TypeError(f"{declared.name} takes {len(declared.parameters)} arguments, got {len(arguments)}")
-    return [_one(declared.name, p, value, element) for p, value in zip(declared.parameters, arguments, strict=True)]
-
-
-def _one(name: str, parameter: source.Parameter, value: Any, element: str) -> Any:
-    if parameter.code is not None:
-        # guard[scalar-type]: a Python number is passed as 64 bits; the kernel would read half of them
-        # origin: cupy/cupy#8485
-        # mutant[scalar-type/uncast]:
-        #   - return _SCALAR_TYPES[parameter.code](value)
-        #   + return value
-        return _SCALAR_TYPES[parameter.code](value)
-    if value is None:
-        return None
-    kind = parameter.kind.removeprefix("const ")
-    wanted = element if kind == "Elem" else _ELEMENT_TYPES.get(kind)
-    if wanted is not None and value.dtype.name != wanted:
-        raise TypeError(f"{name}: {parameter.name} must be {wanted}, got {value.dtype}")
-    if not value.flags.c_contiguous:
-        raise ValueError(f"{name}: {parameter.name} must be C-contiguous; kernels do not see strides {value.strides}")
-    return value
+        self.backend.run(self.name, grid, block, shared, ready, early and self.arch >= EARLY_ARCH)
 
 
 def arch_of(array: Any) -> int:
@@ -127,4 +97,4 @@ def _load(path: str, entry: str, device: bool, arch: int, defines: dict[str, int
 
         backend = HostModule(text, defines)
     names = {code: name for name, code in DTYPES.items()}
-    return Loaded(text.kernels[entry], backend, arch, names[defines.get("TKV_DTYPE", 0)])
+    return Loaded(entry, slots_of(text.kernels[entry], names[defines.get("TKV_DTYPE", 0)]), backend, arch)

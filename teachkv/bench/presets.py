@@ -7,7 +7,9 @@ from typing import Any
 from teachkv.errors import OptionError
 
 OFF = "enable_prefix_caching=off"
-BUCKETED, RAGGED, PACKED = (f"{name}: policy={name} {OFF}" for name in ("bucketed", "ragged", "packed"))
+BUCKETED, RAGGED, PACKED = (  # one way to keep a batch, so that policies alone differ
+    f"{name}: policy={name} batch_cache=incremental {OFF}" for name in ("bucketed", "ragged", "packed")
+)
 FLOORS = tuple(f"floor {n}: policy=ragged prefill_floor_steps={n} {OFF}" for n in (4, 16))
 CAP = f"cap 4: policy=ragged prefill_max_seqs=4 {OFF}"  # acts on prompts of one length only
 STRIPS = tuple(

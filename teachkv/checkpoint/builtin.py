@@ -17,6 +17,8 @@ from teachkv.checkpoint.text_files import MemoryFiles
 from teachkv.config import ModelConfig
 from teachkv.weights import Array, ModelWeights
 
+PIECE = 1 << 22  # values drawn in one turn of a thread
+
 TINY_CONFIG: dict[str, object] = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
@@ -57,27 +59,35 @@ def random_weights(config: ModelConfig, seed: int, threads: int = 1) -> ModelWei
     wanted = list(expected(config, "hf"))
     if config.tie_embeddings:
         wanted.pop()
+    arrays = [np.empty(item.shape, np.float32) for item in wanted]
+    pieces = [piece for item, array in zip(wanted, arrays, strict=True) for piece in pieces_of(item, array)]
     with ThreadPoolExecutor(threads) as pool:
-        arrays = list(pool.map(lambda item: _random(item, seed), wanted))
+        list(pool.map(lambda piece: _draw(seed, *piece), pieces))
+    for array in arrays:
+        array.flags.writeable = False
     return build(config, wanted, {item.name: array for item, array in zip(wanted, arrays, strict=True)})
 
 
-def _random(item: Expected, seed: int) -> Array:
-    generator = np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(item.name.encode())]))
-    array = generator.standard_normal(item.shape, dtype=np.float32)
+def pieces_of(item: Expected, array: Array) -> list[tuple[Expected, int, Array]]:
+    """(tensor, number, rows of it): an embedding is a third of a small model and would keep one thread for long."""
+    rows = max(1, PIECE * len(array) // array.size)
+    return [(item, number, array[at : at + rows]) for number, at in enumerate(range(0, len(array), rows))]
+
+
+def _draw(seed: int, item: Expected, number: int, piece: Array) -> None:
+    """Fill a piece from a stream of its own."""
+    stream = zlib.crc32(item.name.encode()) | number << 32
+    np.random.Generator(np.random.Philox(key=[seed, stream])).standard_normal(dtype=np.float32, out=piece)
     if item.own.endswith("norm"):
-        array *= np.float32(0.1)
-        array += np.float32(1)
+        piece *= np.float32(0.1)
+        piece += np.float32(1)
     elif item.own.endswith("bias"):
-        array *= np.float32(0.2)
+        piece *= np.float32(0.2)
     elif item.own == "embed":
-        array *= np.float32(
-            0.25
-        )  # weaker than what the layers add, or a tied head would repeat the last token for ever
+        # Weaker than what the layers add, or a tied head would repeat the last token for ever.
+        piece *= np.float32(0.25)
     else:
-        array *= np.float32(1 / math.sqrt(item.shape[1]))
-    array.flags.writeable = False
-    return array
+        piece *= np.float32(1 / math.sqrt(item.shape[1]))
 
 
 MODELS: dict[str, Callable[[], LoadedModel]] = {"tiny": tiny, "glass": glass}

@@ -173,7 +173,7 @@ def backends(found: dict[str, Finding]) -> Finding:
     on_gpu = found["GPU"].state == OK and found["CuPy"].state == OK
     numba_there = found["Numba"].state == OK
     if on_gpu:
-        names = ["reference", "raw", *(["numba", "auto"] if numba_there else [])]
+        names = ["reference", "raw", *(["numba"] if numba_there else []), "auto"]
         return Finding(OK, "Backends", f"{', '.join(names)} (GPU)")
     small = [name for name, there in (("raw", found["C++"].state == OK), ("numba", numba_there)) if there]
     more = f"; for tiny shapes also {' and '.join(small)}" if small else ""

@@ -31,10 +31,25 @@ def test_every_tensor_is_drawn_apart() -> None:
         assert not any(one.shape == two.shape and np.array_equal(one, two) for two in arrays[index + 1 :])
 
 
-def test_threads_do_not_change_the_weights() -> None:
+@pytest.mark.parametrize("piece", [1 << 22, 1000])
+def test_threads_do_not_change_the_weights(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teachkv.checkpoint.builtin.PIECE", piece)
     config = tiny().config
     pairs = zip(random_weights(config, 5).named(), random_weights(config, 5, threads=4).named(), strict=True)
     assert all(np.array_equal(left, right) for (_, left), (_, right) in pairs)
+
+
+def test_no_two_pieces_of_a_tensor_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large tensor is drawn in pieces, each from its own stream; what is one piece does not know of the others."""
+    whole = random_weights(tiny().config, 5)
+    monkeypatch.setattr("teachkv.checkpoint.builtin.PIECE", 1000)
+    embed = random_weights(tiny().config, 5).embed
+    rows = 1000 // embed.shape[1]
+    assert np.array_equal(embed[:rows], whole.embed[:rows])
+    assert (
+        len(np.unique(embed[: len(embed) // rows * rows].reshape(-1, rows * embed.shape[1])[:, 0]))
+        == len(embed) // rows
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -97,7 +97,7 @@ def test_backends_follow_from_the_findings() -> None:
     assert names(MISSING, MISSING, CLASH) == "reference (CPU)"
     assert names(MISSING, MISSING, OK, OK) == "reference (CPU); for tiny shapes also raw and numba"
     assert names(OK, MISSING, OK) == "reference (CPU); for tiny shapes also numba"
-    assert names(OK, OK, CLASH) == "reference, raw (GPU)"
+    assert names(OK, OK, CLASH) == "reference, raw, auto (GPU)"
     assert names(OK, OK, OK) == "reference, raw, numba, auto (GPU)"
 
 

@@ -71,15 +71,16 @@ def test_the_opt_in_for_shared_memory_begins_one_byte_behind_48_kib(
     seen: list[Any] = []
 
     class Function:
+        kernel = SimpleNamespace(ptr=0)
+
         def __setattr__(self, name: str, value: int) -> None:
             assert name == "max_dynamic_shared_size_bytes"
             seen.append(value)
 
-        def __call__(self, grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
-            seen.append("launch")
-
     module = SimpleNamespace(get_function=lambda _: Function())
+    driver = SimpleNamespace(launch=lambda *_, **__: seen.append("launch"))
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=lambda **_: module))
+    monkeypatch.setitem(sys.modules, "cuda_kernels.raw.driver", driver)  # type: ignore[arg-type]
     monkeypatch.delitem(sys.modules, "cuda_kernels.raw.device", raising=False)
     device = importlib.import_module("cuda_kernels.raw.device")
     try:
