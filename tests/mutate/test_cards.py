@@ -71,6 +71,12 @@ def test_a_wrong_card_is_one_line_with_its_place(tmp_path: Path, changes: dict[s
     assert expected in found[0]
 
 
+def test_code_of_several_lines_ends_a_line_too(tmp_path: Path) -> None:
+    found = problems(load(tmp_path, card(code="x = (x + y\n        ); y = 0", old="x = (x + y)")))
+    assert len(found) == 1
+    assert "the code goes on with ';'" in found[0]
+
+
 @pytest.mark.parametrize("code", ["x = (x +\n             y)", "x = (x + y)  # remark"])
 def test_layout_and_remarks_are_free(tmp_path: Path, code: str) -> None:
     assert problems(load(tmp_path, card(code=code, old="x = (x + y)", new="x = 0"))) == []

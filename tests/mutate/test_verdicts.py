@@ -126,6 +126,13 @@ def test_a_suite_of_skips_is_unexercised_not_survived(project: Any) -> None:
     assert "claims the kill but is skipped without a mutant" in done.text
 
 
+def test_one_case_that_skips_does_not_excuse_one_that_passed(project: Any) -> None:
+    tests = KILLER.replace("def test_f():", "@pytest.mark.parametrize('x', [0, 1])\n    def test_f(x):")
+    new = "import pytest; y = x + 1 if x else pytest.skip('no')"
+    make(project, new, tests=tests.replace("f(1) == 2", "f(x) == x + 1"))
+    assert project.mutate().verdict("g/m") == "survived"
+
+
 @pytest.mark.kills("xfail-is-no-pass/passes")
 def test_a_strict_xpass_is_no_kill(project: Any) -> None:
     tests = KILLER.replace("def test_f", "@pytest.mark.xfail(strict=True)\n    def test_f").replace("== 2", "== 0")

@@ -112,6 +112,21 @@ def test_what_comes_back_has_room_to_grow() -> None:
         assert min(_tokens_between_preemptions(run, id)[1:], default=8) >= 8
 
 
+def test_headroom_is_asked_only_of_what_comes_back_beside_others() -> None:
+    """A new request needs its claim and no more; one that comes back to an empty memory could wait for ever."""
+    scheduler = Scheduler("packed", budget=ColumnBudget(20), resume_headroom=8)
+    scheduler.add(0, 9)
+    scheduler.add(1, 9)
+    assert scheduler.plan().admit == (0, 1), "two claims of 10 columns fill the memory"
+    alone = Scheduler("packed", budget=ColumnBudget(20), resume_headroom=8)
+    alone.add(0, 15)
+    alone.apply(alone.plan())
+    alone.computed(0, 15)
+    alone.appended(0)
+    alone.preempted(0)
+    assert alone.plan().admit == (0,)
+
+
 def _tokens_between_preemptions(run: Run, id: int) -> list[int]:
     """Tokens gained in each stay that ended by preemption; the first stay is not one it came back for."""
     gained, stays = 0, []
