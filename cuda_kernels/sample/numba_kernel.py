@@ -83,9 +83,9 @@ def cut(logits: Any, b: Any, top: Any, heat: Any, top_k: Any, top_p: Any, bins: 
         each = max(np.int64(1), mass_of_key(p_key))
         # guard[numba-topp-crossing]: the token that carries the sum across p stays
         # mutant[numba-topp-crossing/dropped]:
-        #   - p_ties = (target - nearer + each - 1) // each
+        #   - p_ties = -((nearer - target) // each)
         #   + p_ties = (target - nearer) // each
-        p_ties = (target - nearer + each - 1) // each
+        p_ties = -((nearer - target) // each)
         if p_key < key or (p_key == key and p_ties < ties):
             key, ties = p_key, p_ties
     return key, ties

@@ -36,13 +36,13 @@ def attention(
 
 
 def rope(rng: np.random.Generator, dtype: Any = np.float32, dim: int = 12) -> Arguments:
-    """Four tokens, the second of them padding; caches are NaN."""
+    """Four tokens, the second of them padding; the first and the last column are written. Caches are NaN."""
     tokens, heads, groups = 4, 6, 2
     q, k, v = (rng.standard_normal((tokens, n, dim)).astype(dtype) for n in (heads, groups, groups))
     angle = rng.random((tokens, dim // 2)) * 6
     caches = (np.full((3, groups, 5, dim), np.nan, dtype) for _ in range(2))
     turn = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
-    return q, k, v, *turn, *caches, ints(0, -1, 2, 0), ints(4, 0, 1, 2)
+    return q, k, v, *turn, *caches, ints(0, -1, 2, 0), ints(4, 0, 1, 0)
 
 
 def sampling(rng: np.random.Generator, rows: int = 8, vocabulary: int = 45) -> Arguments:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from cases import attention, case, copied, ints, rope, sampling
 
+from cuda_kernels.attention_decode_ragged.numba_kernel import slots_for
+from cuda_kernels.numba_tools.attention import SEGMENT
 from cuda_kernels.registry import OPS, get
 
 EPS = float(np.finfo(np.float32).eps)
@@ -38,6 +40,20 @@ def compare(op: str, arguments: Any, exact: bool = False, **more: Any) -> None:
             np.testing.assert_allclose(b, a, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
 
 
+def test_prefill_walks_the_segments_that_its_query_sees_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another would add nothing and take its time. First in this file: a walk without end is stopped here."""
+    walked = set()
+
+    def fold(*arguments: Any) -> tuple[np.float32, np.float32]:
+        walked.add(int(arguments[6]))
+        assert walked <= {1, 2}
+        return np.float32(-np.inf), np.float32(0.0)
+
+    monkeypatch.setattr("cuda_kernels.attention_prefill.numba_kernel.fold_segment", fold)
+    get("attention_prefill", "numba")(*attention(np.random.default_rng(6), (530,), (1,), group=1, dim=4, window=264))
+    assert walked == {1, 2}
+
+
 @pytest.mark.kills(
     "numba-residual/not-stored", "numba-tile-edge/last-value", "numba-silu/swapped", "numba-silu/sigmoid",
     "numba-turn/backwards", "numba-gather-blocks/first-again", "numba-scatter-place/row-zero", "numba-argmax-ties/any",
@@ -66,10 +82,17 @@ def test_a_row_of_zeros_is_not_divided_by_zero() -> None:
     compare("rms_norm", (small, np.ones(33, np.float32), 1e-4))
 
 
+def test_a_residual_may_be_a_single_element() -> None:
+    x = np.full((1, 1), 3.0, np.float32)
+    get("rms_norm", "numba")(x, np.ones(1, np.float32), 1e-5, np.ones((1, 1), np.float32))
+    assert x.item() == 4
+
+
 @pytest.mark.kills("numba-token-range/unchecked")
 @pytest.mark.parametrize("token", [-1, 7])
 def test_a_token_outside_the_table_gives_nan(token: int) -> None:
-    out = get("embed", "numba")(ints(2, token), np.ones((7, 5), np.float32))
+    """The table is wider than it is long, so that its width is no bound on tokens."""
+    out = get("embed", "numba")(ints(2, token), np.ones((7, 9), np.float32))
     assert (out[0] == 1).all()
     assert np.isnan(out[1]).all()
 
@@ -103,6 +126,12 @@ def test_attention_over_several_segments(op: str) -> None:
     compare(op, attention(np.random.default_rng(6), (530, 257), (1, 1), group=1, dim=4))
 
 
+@pytest.mark.parametrize("op", ATTENTION)
+def test_a_window_may_leave_whole_segments_out(op: str) -> None:
+    """The query at position 529 sees 266 .. 529: its first segment is the row's second."""
+    compare(op, attention(np.random.default_rng(6), (530,), (1,), group=1, dim=4, window=264))
+
+
 @pytest.mark.case("onnx/onnx#7274")
 @pytest.mark.kills("numba-grouped-heads/tiled", "numba-decode-heads/tiled")
 @pytest.mark.parametrize("op", ATTENTION)
@@ -121,6 +150,14 @@ def test_every_head_dim(op: str, dim: int) -> None:
 def test_a_ring_may_start_inside_a_segment() -> None:
     """40 live columns at positions 250 .. 289: two segments, though 40 columns would fit one."""
     compare("attention_decode_ragged", attention(np.random.default_rng(7), (290,), (1,), pads=(-250,)))
+
+
+@pytest.mark.parametrize(("columns", "window"), [(1, None), (2, None), (257, None), (258, None), (900, 1), (900, 258)])
+def test_there_is_a_slot_for_every_segment_that_a_run_can_touch_and_no_more(columns: int, window: int | None) -> None:
+    """One slot too many is memory, and a block per token and head that finds nothing."""
+    length = min(columns, window or columns)
+    touched = [(first + length - 1) // SEGMENT - first // SEGMENT + 1 for first in range(SEGMENT)]
+    assert slots_for(columns, window) == max(touched)
 
 
 @pytest.mark.case("flashinfer-ai/flashinfer#4484")
@@ -177,6 +214,14 @@ def test_min_p_works_without_top_p() -> None:
     logits = np.array([[-1.0, 0.0, -1.0]], np.float32)
     least = np.array([0.5], np.float32)
     assert get("sample", "numba")(logits, one, ints(0), one, least, np.array([0.99])).tolist() == [1]
+
+
+def test_a_token_on_the_limit_of_min_p_stays() -> None:
+    """exp32(-ln 2) comes out a few roundings below 0.5; a limit counts as reached within SLACK of it."""
+    one = np.ones(1, np.float32)
+    logits = np.array([[-0.6931475, 0.0]], np.float32)
+    assert np.exp(logits[0, 0]) < 0.5
+    assert get("sample", "numba")(logits, one, ints(0), one, one / 2, np.zeros(1)).tolist() == [0]
 
 
 @pytest.mark.case("numba/numba#8708")
