@@ -63,7 +63,8 @@ def test_a_launch_says_all_it_was_told(
     assert seen[:6] == (4096, [3, 2, 1], [128, 1, 1], 512, 77, attributes)
     address, nothing, *numbers = seen[6]
     assert (address, nothing, seen[7]) == (2**47 + 16, 0, None)
-    told = [np.array([number], "<u8").view(value.dtype)[0] for number, value in zip(numbers, ARGUMENTS[2:], strict=True)]
+    kinds = ("<i4", "<u4", "<i8", "<f4")
+    told = [np.array([number], "<u8").view(kind)[0] for number, kind in zip(numbers, kinds, strict=True)]
     assert told == [-2, 2**32 - 1, -(2**40), 1.5]
 
 
