@@ -40,13 +40,15 @@ def shortage(state: QueueState, limits: Limits) -> Shortage:
     if not fits(limits, state.seats[:1]):
         return Shortage(unfit=(state.seats[0],))
     kept, victims = list(state.seats), []
-    while not fits(limits, kept):
+    for _ in state.seats[1:]:
         # guard[victim]: the newest gives way, so the oldest always advances and the work lost is the least
         # origin: EricLBuehler/mistral.rs#2250
         # mutant[victim/oldest-first]:
         #   - victims.append(kept.pop())
         #   + victims.append(kept.pop(0))
         victims.append(kept.pop())
+        if fits(limits, kept):
+            break
     return Shortage(victims=tuple(victims))
 
 

@@ -37,6 +37,7 @@ def test_three_decoders_and_two_columns_left_cost_one_victim() -> None:
         scheduler.add(id, 9)
     plan = scheduler.plan()
     while not plan.preempt:
+        assert plan.step < 9, "32 columns were filled long ago"
         scheduler.apply(plan)
         for chunk in plan.prefill:
             scheduler.computed(chunk.id, chunk.count)
