@@ -48,7 +48,13 @@ def prepared(**options: Any) -> LLM:
     config = ModelConfig.from_dict({**SHAPES["qwen2.5-0.5b"], **small, "max_position_embeddings": 2048}, source="small")
     texts = MemoryFiles("small", byte_tokenizer_files(None))
     loaded = LoadedModel("small", None, config, random_weights(config, 0), texts, texts, LoadReport("random"))
-    fixed = {"seed": 0, "poison": False, "enable_prefix_caching": False, "max_num_batched_tokens": 1 << 14}
+    fixed = {
+        "seed": 0,
+        "overlap": True,
+        "poison": False,
+        "enable_prefix_caching": False,
+        "max_num_batched_tokens": 1 << 14,
+    }
     assembly = assemble(loaded, EngineOptions.parse({**fixed, **options}), log=None)
     tokens = (np.arange(4096) % 64 + 20).astype(np.int32)
     ops = replace(assembly.engine.model.ops, sample=lambda logits, *settings: tokens[: len(logits)])

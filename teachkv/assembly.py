@@ -15,7 +15,6 @@ from teachkv.engine import Engine
 from teachkv.errors import OptionError
 from teachkv.finish import Limits
 from teachkv.kv import BatchCache
-from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.options import EngineOptions
 from teachkv.parts import (
@@ -105,9 +104,11 @@ def assemble(
         )
     roster = Roster(cache, scheduler, reuse, limits)
     weights = loaded.weights.placed(ops.xp, dtype)
-    engine = Engine(build_model(config, weights, ops, options), roster, observer, options.speculative_tokens)
+    overlap = overlap_of(options, cache, ops)
+    model = build_model(config, weights, ops, options, overlap=overlap == "on")
+    engine = Engine(model, roster, observer, options.speculative_tokens, overlap=overlap == "on")
     seed = options.seed if options.seed is not None else secrets.randbits(63)
-    assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine.model))
+    assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine))
     if log is not None:
         log(assembly.path + f"; seed {seed}")
         for note in (*config.notes, *loaded.report.notes, *dtype_notes(config, dtype), *alarms(ops)):
@@ -115,7 +116,7 @@ def assemble(
     return assembly
 
 
-def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limits, model: Model) -> str:
+def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limits, engine: Engine) -> str:
     """Which code will run, so that "did nothing" can be told from "was not on the path"."""
     by_telling: dict[str, list[str]] = {}
     for op, telling in ops.tellings.items():
@@ -126,10 +127,20 @@ def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limit
     return (
         f"path: policy {options.policy}, batch cache {options.effective_batch_cache()} (strip {options.strip}, "
         f"windows {options.window_cache}, {ragged}), backend {ops.backend} ({how}), "
-        f"decode steps {model.decode_path}, context {limits.max_model_len}, "
+        f"decode steps {engine.model.decode_path}, context {limits.max_model_len}, "
         f"prefix cache {'on' if options.enable_prefix_caching else 'off'}, "
-        f"speculation {options.speculative_tokens or 'off'}"
+        f"speculation {options.speculative_tokens or 'off'}, overlap {overlap_of(options, cache, ops)}"
     )
+
+
+def overlap_of(options: EngineOptions, cache: BatchCache, ops: Ops) -> str:
+    """For the path line: on, off, or off with the reason. Raises OptionError where it was asked for and cannot be."""
+    why = "speculation" if options.speculative_tokens else "" if cache.can_be_ragged else "ring layers"
+    if options.overlap is True and why:
+        raise OptionError(f"overlap does not go with {why}: leave it at 'auto'")
+    if options.overlap is False or (options.overlap == "auto" and ops.xp is np):
+        return "off"
+    return f"off ({why})" if why else "on"
 
 
 def describe_backend(loaded: LoadedModel, options: EngineOptions) -> str:

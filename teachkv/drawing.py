@@ -1,5 +1,6 @@
 """From a step's logits to what each sequence gained: drawn tokens and text, or the error that ends it."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from teachkv.errors import NonFiniteLogits, TeachKVError
 from teachkv.finish import Limits, accept
 from teachkv.inputs import Wanted
 from teachkv.kv.view import Array
-from teachkv.sample import Draw, log_softmax, sample_batch
+from teachkv.sample import Draw, Drawing, begin_draw, finish_draw, log_softmax, sample_batch
 from teachkv.sample.logprobs import report
 from teachkv.sequence import Sequence
 
@@ -25,29 +26,91 @@ class Outcome:
     error: TeachKVError | None = None
 
 
-def draw_tokens(
-    ops: Ops, logits: Array, wanted: tuple[Wanted, ...], sequences: Mapping[int, Sequence], limits: Limits
-) -> list[Outcome]:
-    """One outcome per sequence that draws. logits [M, V]; `wanted` says whose rows they are.
+@dataclass(slots=True)
+class FirstRound:
+    """The draw that a step begins at once, before anybody has looked at a token: `wanted[b]` says whose row b is."""
 
-    Without drafts there is one round. With drafts, round i looks at the rows whose first i drafts have all come true.
+    wanted: list[Wanted]
+    drawing: Drawing
+
+    @property
+    def tokens(self) -> Array:
+        """[B] int32 where the kernels run."""
+        tokens: Array = self.drawing.tokens
+        return tokens
+
+    def rows_of(self, unseen: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+        """(place, sequence id) -> (place, row of that sequence's token in `tokens`)."""
+        row = {want.id: b for b, want in enumerate(self.wanted)}
+        return [(place, row[id]) for place, id in unseen]
+
+    def wait(self) -> float:
+        """Until the tokens are on the host; returns the seconds that took."""
+        began = time.perf_counter()
+        tokens = self.drawing.fetch()
+        self.drawing.fetch = lambda: tokens
+        return time.perf_counter() - began
+
+
+def begin_round(
+    ops: Ops, logits: Array, wanted: tuple[Wanted, ...], sequences: Mapping[int, Sequence]
+) -> FirstRound | None:
+    """Start the draws of all sequences that draw; None if there are none. logits [M, V] as for `draw_tokens`."""
+    going = [want for want in wanted if want.draw]
+    if not going:
+        return None
+    who = [sequences[want.id] for want in going]
+    places = [sequence.state.index + sequence.unseen for sequence in who]
+    rows = rows_at(logits, [want.draws_at for want in going])
+    return FirstRound(going, begin_draw(ops, rows, [sequence.state for sequence in who], places))
+
+
+def draw_tokens(
+    ops: Ops,
+    logits: Array,
+    wanted: tuple[Wanted, ...],
+    sequences: Mapping[int, Sequence],
+    limits: Limits,
+    first: FirstRound | None,
+) -> list[Outcome]:
+    """One outcome per sequence that draws and is still here. logits [M, V]; `wanted` says whose rows they are.
+
+    Without drafts there is one round, the `first`. With drafts, round i looks at the rows whose first i drafts have all
+    come true.
     """
+    draws = (
+        {} if first is None else dict(zip((w.id for w in first.wanted), finish_draw(ops, first.drawing), strict=True))
+    )
     outcomes: list[Outcome] = []
     going: list[tuple[Outcome, Wanted]] = []
     for want in wanted:
-        outcome = Outcome(sequences[want.id])
-        if outcome.sequence.wants_prompt_logprobs:
-            outcome.error = note_prompt_logprobs(outcome.sequence, logits, want)
+        # guard[surplus-dropped]: it ended with the token before, which nobody knew when this one was asked for
+        # mutant[surplus-dropped/ended-goes-on]:
+        #   - sequence = sequences.get(want.id)
+        #   - if sequence is None:
+        #   -     continue
+        #   + sequence = sequences[want.id]
+        sequence = sequences.get(want.id)
+        if sequence is None:
+            continue
+        outcome = Outcome(sequence)
+        if sequence.wants_prompt_logprobs:
+            outcome.error = note_prompt_logprobs(sequence, logits, want)
         if want.draw or outcome.error is not None:
             outcomes.append(outcome)
-        if want.draw and outcome.error is None:
+        if want.draw and outcome.error is None and goes_on(outcome, want, draws[want.id], limits):
             going.append((outcome, want))
     while going:
-        rows = [want.draws_at + len(outcome.tokens) for outcome, want in going]
-        picked = logits if rows == list(range(len(logits))) else logits[rows]
-        draws = sample_batch(ops, picked, [outcome.sequence.state for outcome, _ in going])
-        going = [pair for pair, draw in zip(going, draws, strict=True) if goes_on(*pair, draw, limits)]
+        rows = rows_at(logits, [want.draws_at + len(outcome.tokens) for outcome, want in going])
+        more = sample_batch(ops, rows, [outcome.sequence.state for outcome, _ in going])
+        going = [pair for pair, draw in zip(going, more, strict=True) if goes_on(*pair, draw, limits)]
     return outcomes
+
+
+def rows_at(logits: Array, rows: list[int]) -> Array:
+    """logits [M, V] -> [B, V]; the array itself where that is all of it."""
+    picked: Array = logits if rows == list(range(len(logits))) else logits[rows]
+    return picked
 
 
 def goes_on(outcome: Outcome, want: Wanted, draw: Draw, limits: Limits) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from teachkv.arrivals import pinned
 from teachkv.kv.view import Array, Geometry, IntArray, LayerView
 from teachkv.masks import CausalByKernel
 from teachkv.model import Model
@@ -31,7 +32,7 @@ class Desk:
 
     def __init__(self, xp: Any, rows: int, half: int) -> None:
         words = rows * (len(LINES) + 2 * half)
-        self.host = np.zeros(words, dtype=np.int32)
+        self.host = pinned(xp, words, np.int32)
         self.there = xp.zeros(words, dtype=np.int32)
         self.cu_seqlens = xp.arange(rows + 1, dtype=np.int32)
         self.rows, self.half = rows, half
@@ -45,19 +46,24 @@ class Desk:
         start = self.rows * (len(LINES) + which * self.half)
         return buffer[start : start + self.rows * self.half].view(np.float32).reshape(self.rows, self.half)
 
-    def fill(self, tokens: IntArray, geometry: Geometry, cos: Array, sin: Array) -> None:
-        """Rows that the step does not use are padding: buffer row -1, which kernels skip."""
+    def fill(self, tokens: Array, geometry: Geometry, cos: Array, sin: Array) -> None:
+        """Rows that the step does not use are padding: buffer row -1, which kernels skip. Tokens that lie on the device
+        are copied there, in the same stream: nobody need know them yet."""
         count = len(tokens)
         pads = 0 if geometry.lead_pad is None else geometry.lead_pad
         values = {"row": geometry.row, "lead_pad": pads, "end": geometry.end, "column": geometry.column}
         self.host[:] = 0
         self.line(self.host, "row")[count:] = -1
-        self.line(self.host, "tokens")[:count] = tokens
+        here = isinstance(tokens, np.ndarray)
+        if here:
+            self.line(self.host, "tokens")[:count] = tokens
         for name, value in values.items():
             self.line(self.host, name)[:count] = value
         self.table(self.host, 0)[:count] = cos
         self.table(self.host, 1)[:count] = sin
         self.there.set(self.host)
+        if not here:
+            self.line(self.there, "tokens")[:count] = tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +85,10 @@ class GraphedModel(Model):
         self.decode_path = f"{model.decode_path}, as CUDA graphs"
         self.recorded: dict[tuple[int, ...], Recorded] = {}
         self.replays = 0
+        self.turns = 1  # graphs of one class that take turns: 2 if a step is launched before the last one is settled
 
     def forward(self, tokens: IntArray, parts: Sequence[Part], logits_at: IntArray) -> Array:
-        """As in Model; the logits of a replay are overwritten by the next one."""
+        """As in Model; the logits of a replay are overwritten by the next one but `turns` - 1."""
         if not self.takes(parts, logits_at):
             return super().forward(tokens, parts, logits_at)
         part = parts[0]
@@ -114,11 +121,16 @@ class GraphedModel(Model):
     def recorded_for(self, part: Part, rows: int) -> Recorded:
         """The graph for this many rows over these buffers; recorded the first time."""
         size = next(c for c in CLASSES if c >= rows)
+        # guard[graphs-in-turn]: what the step before has drawn from, and its desk, stand until it has been settled
+        # mutant[graphs-in-turn/one-for-all]:
+        #   - turn = self.replays % self.turns
+        #   + turn = 0
+        turn = self.replays % self.turns
         # guard[graph-pointers]: a graph writes where its buffers lay when it was recorded
         # mutant[graph-pointers/by-size-only]:
-        #   - key = (size, *(pointer(layer.k) for layer in part.cache.layers))
-        #   + key = (size,)
-        key = (size, *(pointer(layer.k) for layer in part.cache.layers))
+        #   - key = (size, turn, *(pointer(layer.k) for layer in part.cache.layers))
+        #   + key = (size, turn)
+        key = (size, turn, *(pointer(layer.k) for layer in part.cache.layers))
         if key not in self.recorded:
             self.recorded[key] = self.record(part, size)
         return self.recorded[key]

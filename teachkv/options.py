@@ -35,6 +35,7 @@ class EngineOptions:
     cuda_graphs: replay decode steps as CUDA graphs where there is a GPU.
     fused_decode: join the raw kernels of a decode step, where there are any; same bits, fewer launches.
     invariance: True = bit-equal results in any batch; "required" = an error where the machine cannot; False = faster.
+    overlap: prepare the next step while this one runs; "auto" = where there is a GPU. Same output either way.
     speculative_tokens: drafts per step from prompt lookup; 0 = off.
     seed: the engine's own seed, for requests that bring none; None = random, and printed.
     poison: fill memory that nobody may read with NaN; None = as the variable TEACHKV_POISON says (the tests set it).
@@ -58,6 +59,7 @@ class EngineOptions:
     invariance: bool | Literal["required"] = True
     cuda_graphs: bool = True
     fused_decode: bool = True
+    overlap: bool | Literal["auto"] = "auto"
     speculative_tokens: int = 0
     seed: int | None = None
     poison: bool | None = None
@@ -69,6 +71,7 @@ class EngineOptions:
         self._one_of("window_cache", ("masked", "ring"))
         self._one_of("backend", BACKENDS)
         self._one_of("dtype", DTYPES)
+        self._one_of("overlap", ("auto", True, False))
         self._one_of("invariance", (True, False, "required"))
         for name in ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "kv_budget"):
             self._at_least(name, 1)

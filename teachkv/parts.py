@@ -55,7 +55,9 @@ def alarms(ops: Ops) -> list[str]:
     return [note for note in ops.notes if any(word in note for word in ALARMS)]
 
 
-def build_model(config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions) -> Model:
+def build_model(
+    config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions, *, overlap: bool
+) -> Model:
     """On a GPU decode steps run in fused kernels and are replayed as CUDA graphs, unless that is switched off."""
     model = Model(config, weights, ops)
     if options.fused_decode and ops.tellings.get("linear") == "raw":
@@ -66,7 +68,9 @@ def build_model(config: ModelConfig, weights: ModelWeights, ops: Ops, options: E
         return model
     from teachkv.graphs import GraphedModel
 
-    return GraphedModel(model)
+    graphed = GraphedModel(model)
+    graphed.turns = 2 if overlap else 1
+    return graphed
 
 
 def context(config: ModelConfig, options: EngineOptions) -> int:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from teachkv.config import ModelConfig
 from teachkv.errors import GeometryError
-from teachkv.kv import BatchCache
+from teachkv.kv import BatchCache, LiveRows
+from teachkv.kv.batch_cache import first_rows
 from teachkv.prefix import Block, Hit, PrefixCache
 from teachkv.schedule import Scheduler
 from teachkv.sequence import Sequence
@@ -71,15 +72,24 @@ class Reuse:
         self.prefix.release(hit)
 
     def publish(self, sequence: Sequence) -> None:
-        """Store what has been computed. The last drawn token has no row yet, so the cache says how far that is.
+        """Store what has been computed. The last drawn token has no row yet, so the cache says how far that is, less
+        what a step has written that is still in flight.
 
         Rows that cannot be shown without their dead prefix are not stored; the request has its answer all the same.
         """
         if not self.allows(sequence):
             return
-        coverage = self.cache.length(sequence.id)
+        # guard[surplus-unpublished]: the step after the last token wrote a row for it, which plain decoding never does
+        # mutant[surplus-unpublished/published]:
+        #   - coverage = self.cache.length(sequence.id) - sequence.in_flight
+        #   + coverage = self.cache.length(sequence.id)
+        coverage = self.cache.length(sequence.id) - sequence.in_flight
+
+        def rows() -> LiveRows:
+            return first_rows(self.cache.live_rows(sequence.id), coverage)
+
         try:
-            self.prefix.publish(sequence.tokens, coverage, lambda: self.cache.live_rows(sequence.id), limit=self.limit)
+            self.prefix.publish(sequence.tokens, coverage, rows, limit=self.limit)
         except GeometryError as refusal:
             self.events.append(f"store-refused id={sequence.id}: {refusal}")
 

@@ -60,8 +60,22 @@ class Roster:
         if self.reuse is not None:
             self.reuse.load(sequence, start)
 
-    def settle(self, outcome: Outcome) -> Progress:
-        """What a sequence gained has been appended: now it ends, or waits for its next step."""
+    def expect(self, sequence: Sequence) -> None:
+        """A token of the sequence is being drawn. Nobody has seen it, but whether it is the last one by count is known;
+        only an end that the token itself brings (eos, a stop, an error) is still to be learned."""
+        sequence.unseen = 1
+        # guard[last-by-count]: the number of tokens is known before the tokens are, so none is drawn past max_tokens
+        # mutant[last-by-count/one-more]:
+        #   - if self.limits.left(sequence) > 1:
+        #   + if self.limits.left(sequence) > 0:
+        if self.limits.left(sequence) > 1:
+            self.scheduler.appended(sequence.id)
+        else:
+            self.scheduler.ending(sequence.id)
+
+    def settle(self, outcome: Outcome, *, told: bool = False) -> Progress:
+        """What a sequence gained has been appended: now it ends, or waits for its next step. told: `expect` has told
+        the scheduler of the token."""
         sequence, text, tokens = outcome.sequence, outcome.text, tuple(outcome.tokens)
         if outcome.error is not None:
             text += finish(sequence, "error", error=outcome.error)
@@ -71,7 +85,7 @@ class Roster:
             self.retire(sequence)
         elif sequence.finished:
             self.retire(sequence)
-        else:
+        elif not told:
             self.scheduler.appended(sequence.id, len(tokens))
         return Progress(sequence, text, tokens)
 
@@ -112,6 +126,7 @@ class Roster:
         """A step broke off somewhere. What the sequences say is true; rows and scheduler are made anew from it."""
         for sequence in list(self.sequences.values()):
             self.forget(sequence)
+            sequence.unseen = sequence.in_flight = 0
             # guard[broken-step]: a token that was drawn and not yet told to the scheduler would stop every later step
             # mutant[broken-step/kept-as-it-is]:
             #   - if not sequence.finished:

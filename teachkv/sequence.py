@@ -26,6 +26,8 @@ class Sequence:
     """State is keyed by `id`, never by a row number: rows move, ids do not.
 
     `tokens` holds the prompt and what was drawn; the last drawn token has no KV until the next step computes it.
+    unseen: tokens that are being drawn and are not in `tokens` yet, while a further step is prepared (0 or 1).
+    in_flight: positions computed by a step whose tokens nobody has looked at yet.
     """
 
     id: int
@@ -35,6 +37,8 @@ class Sequence:
     text: TextStream
     tokens: list[int]
     cached: int = 0
+    unseen: int = 0
+    in_flight: int = 0
     logprobs: list[TokenLogprobs] | None = None
     first_token_at: float | None = None
     finished_at: float | None = None

@@ -1,4 +1,4 @@
-"""Writes docs/measure/gpu.md from docs/evidence/gpu-engine.json; every figure on the page comes from the record.
+"""Writes docs/measure/gpu.md from the records gpu-engine and gpu-overlap; every figure on the page comes from them.
 
 python -m tools.gpu_page
 """
@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORD, PAGE = ROOT / "docs" / "evidence" / "gpu-engine.json", ROOT / "docs" / "measure" / "gpu.md"
+EVIDENCE, PAGE = ROOT / "docs" / "evidence", ROOT / "docs" / "measure" / "gpu.md"
 Run = dict[str, Any]
 
 HEAD = """# A decode step on a GPU
 
 Written by `python -m tools.gpu_page` from the record `docs/evidence/gpu-engine.json` ({date};
 {machine}; CuPy {cupy}). Qwen2.5-0.5B shape with random weights, bfloat16, 64
-tokens out, one engine for all cells. The record has {runs} runs; this page shows the last one ({what}),
+tokens out, one engine for all cells. The record has {runs} runs, all of the ordinary loop; this page
+shows the last one ({what}),
 and the first one's replay beside it.
 
 *plain* runs each operation as a kernel of its own, eleven per layer. *fused* runs five (`teachkv/fused.py`):
@@ -34,6 +35,22 @@ BITS = """
 Fused and plain, replayed and launched one by one: tokens and log-probs of {requests} requests in batches of
 {batches}, six layers; {different} differ. Alone and in one ragged batch, all layers, fused: {alone} requests,
 {apart} differ. Logits against `transformers` {version}, four layers: relative error {errors}.
+"""
+
+OVERLAP = """
+## One step ahead
+
+A decode step of the ordinary loop waits for the host between two replays. In the overlapped loop (`teachkv/engine.py`)
+the next step is launched before anybody has looked at the tokens of this one: they go from the kernel that draws into
+the next step without leaving the device, and the host plans, appends and writes text meanwhile. It learns of an end
+token one step late; what was computed for that row in between is dropped and counts nowhere.
+
+Both loops in one process, by turns, prompts of 16..534 tokens, 64 tokens out, medians of {turns} with the lowest and
+highest sample (`python -m tools.device_overlap`; record `docs/evidence/gpu-overlap.json`, {date}). Answers and
+log-probs of {requests} requests, greedy, sampled with stop strings and sampled with end tokens: {different} differ.
+
+| rows | step, ms: ordinary | overlapped | tokens per second, prompts and all: ordinary | overlapped |
+|---|---:|---:|---:|---:|
 """
 
 PREFILL = """
@@ -55,7 +72,8 @@ WEAK = """
   go to shared memory, each lane's to places that only it reads.
 - `x * c - y * s` as one writes it: the compiler may fuse either product into the sum, one in this kernel and
   the other in that one, and the bits part. Its rounding is written out now (`cuda_kernels/common/rope.cuh`).
-- The host takes a large part of a step, at 128 rows more than half, and more in one run than in the other.
+- The host takes a large part of a step, and more in one run than in the other: at 128 rows it is not done when the
+  device is, and overlap hides only the device.
 - Attention of a short row takes as long as the products around it: one block per KV head walks a chain of
   latencies.
 - Prompts: the products alone reach 270 to 300 TFLOP/s (`docs/evidence/raw-kernels-h200.md`), a whole step does
@@ -111,12 +129,35 @@ def bits(run: Run, runs: list[Run]) -> str:
     )
 
 
+def overlap(record: Run) -> str:
+    found = record["cells"]
+    about = {
+        "turns": len(found[0]["step_ms, on"]["samples"]),
+        "date": record["date"],
+        "requests": sum(cell["batch"] * len(cell["different"]) for cell in found),
+        "different": sum(sum(cell["different"].values()) for cell in found),
+    }
+    lines = []
+    for cell in found:
+        shown = [ranged(cell[f"{what}, {how}"], digits) for what, digits in (("step_ms", 2), ("tok_per_s", 0))
+                 for how in ("off", "on")]  # fmt: skip
+        lines.append(f"| {cell['batch']} | {' | '.join(shown)} |")
+    return OVERLAP.format(**about) + "\n".join(lines)
+
+
+def ranged(figure: Run, digits: int) -> str:
+    """The median with its range."""
+    low, high = min(figure["samples"]), max(figure["samples"])
+    return f"{figure['median']:,.{digits}f} [{low:,.{digits}f} .. {high:,.{digits}f}]"
+
+
 def main() -> None:
-    record = json.loads(RECORD.read_text())
+    record = json.loads((EVIDENCE / "gpu-engine.json").read_text())
     first, *_, last = record["runs"]
     about = {"runs": len(record["runs"]), "date": record["date"], "machine": last["machine"], "roof": "4,400"}
     about |= {"cupy": last["versions"]["cupy"], "what": last["what"].partition(": ")[2]}
-    text = [HEAD.format(**about), *steps(first, last), *kernels(last), prompts(last)]
+    ahead = overlap(json.loads((EVIDENCE / "gpu-overlap.json").read_text()))
+    text = [HEAD.format(**about), *steps(first, last), ahead, *kernels(last), prompts(last)]
     PAGE.write_text("\n".join([*text, bits(last, record["runs"]), WEAK.strip("\n")]) + "\n")
 
 

@@ -47,6 +47,16 @@ class LiveRows:
     layers: tuple[LiveLayer, ...]
 
 
+def first_rows(rows: LiveRows, count: int) -> LiveRows:
+    """The positions below `count` of them."""
+    if count == rows.length:
+        return rows
+    layers = (
+        LiveLayer(held.k[:, : count - held.first], held.v[:, : count - held.first], held.first) for held in rows.layers
+    )
+    return LiveRows(count, tuple(layers))
+
+
 @dataclass
 class CacheStats:
     """Counts since the cache was made. `moved_bytes` are KV bytes copied, `allocated_bytes` what is held now,

@@ -30,7 +30,11 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What one step planned, what it ran on and what came of it. Times in seconds."""
+    """What one step planned, what it ran on and what came of it. Times in seconds.
+
+    seconds: from its launch, or from the end of the step before if that came later, to its end.
+    waited_seconds: of these, how long the host waited for the drawn tokens; the rest is the host's own work.
+    """
 
     step: int
     plan: dict[str, Any]
@@ -45,6 +49,7 @@ class StepRecord:
     seconds: float = 0.0
     forward_seconds: float = 0.0
     refused: str | None = None
+    waited_seconds: float = 0.0
 
     def __str__(self) -> str:
         head = f"step {self.step}: {self.running} running, {self.waiting} waiting, {self.resident} resident"

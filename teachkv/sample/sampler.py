@@ -1,6 +1,6 @@
 """From logits to tokens, for a whole step: processors and log-probs per request, then one op for all rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,25 +33,53 @@ class SamplingOps(Protocol):
     def sample(self) -> Any: ...
 
 
+@dataclass(slots=True)
+class Drawing:
+    """B rows whose tokens are being drawn: `tokens` [B] lie where the kernels run, perhaps only soon.
+
+    places: index of each token among the generated ones of its request. fetch: waits for the tokens, gives them on the
+    host. raw and processed [B, V] must stand until `finish_draw` has looked at them.
+    """
+
+    states: Sequence[SampleState]
+    places: Sequence[int]
+    raw: Any
+    processed: Any
+    tokens: Any
+    fetch: Callable[[], NDArray[np.int32]]
+
+
 def sample_batch(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> list[Draw]:
-    """Draw one token for each of B rows.
+    """Draw the next token for each of B rows, and wait for it.
 
     logits [B, V] float32 on the backend's device; they are not changed. states: B, one per row. A row whose logits
     are not finite yields a Draw with `error`, so that the other rows of the step are not lost. `accept` is left to the
     caller, since a drawn token need not be appended.
     """
-    if logits.shape[0] != len(states):
-        raise ValueError(f"{logits.shape[0]} rows of logits for {len(states)} states")
     if not states:
         return []
-    processed = _processed(ops, logits, states)
-    tokens = to_host(ops, ops.sample(processed, *_settings(ops, states))).tolist()
-    return [_finish(ops, state, tokens[b], logits, processed, b) for b, state in enumerate(states)]
+    return finish_draw(ops, begin_draw(ops, logits, states, [state.index for state in states]))
 
 
-def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> Any:
+def begin_draw(ops: SamplingOps, logits: Any, states: Sequence[SampleState], places: Sequence[int]) -> Drawing:
+    """Start the draw of generated token `places[b]` of row b, B >= 1. The host waits for nothing unless it must
+    process logits itself (SampleState.processor_at)."""
+    if logits.shape[0] != len(states):
+        raise ValueError(f"{logits.shape[0]} rows of logits for {len(states)} states")
+    processed = _processed(ops, logits, states, places)
+    tokens = ops.sample(processed, *_settings(ops, states, places))
+    return Drawing(states, places, logits, processed, tokens, lambda: to_host(ops, tokens))
+
+
+def finish_draw(ops: SamplingOps, drawing: Drawing) -> list[Draw]:
+    """Wait for the tokens; one Draw per row."""
+    tokens = drawing.fetch().tolist()
+    return [_finish(ops, drawing, token, b) for b, token in enumerate(tokens)]
+
+
+def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState], places: Sequence[int]) -> Any:
     """The logits the draw sees. Rows that nothing changes are not copied one by one; without any, nothing is."""
-    changed = [b for b, state in enumerate(states) if state.changes_logits]
+    changed = [b for b, state in enumerate(states) if state.processor_at(places[b]) is not None]
     if not changed:
         return logits
     # guard[raw-stays-raw]: log-probs are read from `logits` after this; processing in place would change them
@@ -66,12 +94,12 @@ def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState]) -> 
     return processed
 
 
-def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...]:
+def _settings(ops: SamplingOps, states: Sequence[SampleState], places: Sequence[int]) -> tuple[Any, ...]:
     """temperature, top_k, top_p, min_p, uniform, each [B], on the device; they travel as one array of 32-bit words."""
     count, params = len(states), [state.params for state in states]
     words = np.zeros(6 * count, np.float32)
     if not all(p.greedy for p in params):
-        words[: 2 * count].view(np.float64)[:] = random_numbers(states)
+        words[: 2 * count].view(np.float64)[:] = random_numbers(states, places)
     for place, values in enumerate(
         ([p.temperature for p in params], [p.top_p for p in params], [p.min_p for p in params])
     ):
@@ -83,14 +111,16 @@ def _settings(ops: SamplingOps, states: Sequence[SampleState]) -> tuple[Any, ...
     return temperature, top_k.view(np.int32), top_p, min_p, uniform
 
 
-def _finish(ops: SamplingOps, state: SampleState, token: int, raw: Any, processed: Any, b: int) -> Draw:
-    """The Draw of row b of raw and processed [B, V]; a row is fetched only if something must be said about it."""
+def _finish(ops: SamplingOps, drawing: Drawing, token: int, b: int) -> Draw:
+    """The Draw of row b; its logits are fetched only if something must be said about them."""
+    params = drawing.states[b].params
     if token == spec.NOT_FINITE:
-        return Draw(token, error=_non_finite(state, to_host(ops, raw[b])))
-    if state.params.logprobs is None:
+        return Draw(token, error=_non_finite(drawing.places[b], to_host(ops, drawing.raw[b])))
+    if params.logprobs is None:
         return Draw(token)
-    row = to_host(ops, (processed if state.params.logprobs_mode.startswith("processed") else raw)[b])
-    return Draw(token, report(reported_values(row, state.params), token, state.params.logprobs, state.decode))
+    processed = params.logprobs_mode.startswith("processed")
+    row = to_host(ops, (drawing.processed if processed else drawing.raw)[b])
+    return Draw(token, report(reported_values(row, params), token, params.logprobs, drawing.states[b].decode))
 
 
 def reported_values(row: NDArray[np.float32], params: SamplingParams) -> NDArray[np.float32]:
@@ -112,14 +142,14 @@ def _filtered(row: NDArray[np.float32], params: SamplingParams) -> NDArray[np.fl
     return values
 
 
-def _non_finite(state: SampleState, row: NDArray[np.float32]) -> NonFiniteLogits:
+def _non_finite(place: int, row: NDArray[np.float32]) -> NonFiniteLogits:
     if np.isnan(row).any():
         what, advice = "NaN", "check the weights"
     elif np.isposinf(row).any():
         what, advice = "infinity", "check the weights"
     else:
         what, advice = "no token that may be drawn", "check logit_bias, min_tokens and the weights"
-    return NonFiniteLogits(f"logits of generated token {state.index} hold {what}; {advice}")
+    return NonFiniteLogits(f"logits of generated token {place} hold {what}; {advice}")
 
 
 def to_host(ops: SamplingOps, array: Any) -> NDArray[Any]:

@@ -54,12 +54,14 @@ class SampleState:
         self.counts[token] += 1
         self.index += 1
 
-    @property
-    def changes_logits(self) -> bool:
-        """Whether `process` would do anything now."""
+    def processor_at(self, place: int) -> str | None:
+        """What the host would do to the logits of generated token `place` before the draw; None: nothing."""
         p = self.params
-        after = self.index > 0 and (p.presence_penalty != 0 or p.frequency_penalty != 0)
-        return after or p.repetition_penalty != 1 or bool(p.logit_bias) or self.index < p.min_tokens
+        if p.repetition_penalty != 1 or (place > 0 and (p.presence_penalty != 0 or p.frequency_penalty != 0)):
+            return "penalties"
+        if p.logit_bias:
+            return "logit_bias"
+        return "min_tokens" if place < p.min_tokens else None
 
     def process(self, row: NDArray[np.float32]) -> None:
         """row [V] in place: penalties, then logit bias, then bans before min_tokens (the stated order)."""
@@ -88,13 +90,13 @@ class SampleState:
             processors.forbid(row, self.endings)
 
 
-def random_numbers(states: Sequence[SampleState]) -> NDArray[np.float64]:
-    """One number per state [B], for its next token; each a function of that state's (seed, sample index, place) alone.
+def random_numbers(states: Sequence[SampleState], places: Sequence[int]) -> NDArray[np.float64]:
+    """One number per state [B], for its generated token `places[b]`; each a function of that state's (seed, sample
+    index, place) alone.
 
     Philox costs nearly the same for one number as for many, so AHEAD of them are made at a time, and for all states
     that will soon need some.
     """
-    places = [state.index for state in states]
     left = [state.first_number + len(state.numbers) - place for state, place in zip(states, places, strict=True)]
     if min(left) < 1:
         few = [b for b, count in enumerate(left) if count <= AHEAD // 2]

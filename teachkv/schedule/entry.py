@@ -51,6 +51,7 @@ class Entry:
     tokens: prompt and generated; target: tokens to compute before it decodes; computed: positions that hold KV.
     since: the first step in its seat that it has not run in, so `step - since` is how long it has been passed over.
     level: TOGETHER, or after a refused plan EXACT (equal lengths only) or ALONE.
+    ending: its last token is being drawn; it keeps its seat until `finish` and is in no bucket.
     """
 
     id: int
@@ -63,6 +64,7 @@ class Entry:
     phase: Phase = "waiting"
     level: int = TOGETHER
     preemptions: int = 0
+    ending: bool = False
     key: Key | None = None
 
     @property

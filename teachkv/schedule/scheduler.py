@@ -114,6 +114,17 @@ class Scheduler:
         entry = self._seated(id)
         self.state.change(entry, tokens=entry.tokens + n)
 
+    def ending(self, id: int) -> None:
+        """Its last token is being drawn: it is not planned again, and keeps its seat and its claim until `finish`."""
+        entry = self._seated(id)
+        # guard[ending]: planned once more, it would draw a token past its last one
+        # mutant[ending/still-planned]:
+        #   - self.state.unplace(entry)
+        #   - entry.ending = True
+        #   + self.state.change(entry, tokens=entry.tokens + 1)
+        self.state.unplace(entry)
+        entry.ending = True
+
     def finish(self, id: int) -> None:
         """Forget a request: done, aborted or failed, with a seat or without."""
         self.state.forget(self._entry(id))
@@ -142,13 +153,17 @@ class Scheduler:
         self.state.noted = ("exact",)
         entries = [self.state.entries[id] for id in rows if id in self.state.entries]
         certain = part is not None or not (plan.decode and plan.prefill)
-        if certain and len(entries) == 1:
-            return (entries[0].id,)
+        # guard[refused-alone]: of two rows refused together one may have ended since; the other was never tried alone
+        # mutant[refused-alone/left-alone]:
+        #   - if certain and len(rows) == 1:
+        #   + if certain and len(entries) == 1:
+        if certain and len(rows) == 1:
+            return tuple(entry.id for entry in entries)
         self._separate(entries)
         return ()
 
     def _separate(self, entries: list[Entry]) -> None:
-        mixed = len({entry.tokens for entry in entries}) > 1 and entries[0].phase == "decode"
+        mixed = len({entry.tokens for entry in entries if entry.phase == "decode"}) > 1
         for entry in entries:
             self.state.unplace(entry)
             # guard[refused]: a plan that was refused comes back in smaller parts, or the engine would spin on it

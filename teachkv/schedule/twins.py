@@ -82,7 +82,9 @@ def one_bucket_twin(snap: Snapshot, limits: Limits, name: Callable[[Entry], Name
     cap = limits.prefill_max_seqs or len(snap.rows)
     held_back = len(room.newcomers) > cap
     room.newcomers = room.newcomers[:cap]
-    candidates = sorted(room.seated + room.newcomers, key=lambda row: row.arrival)
+    seats = len(room.seated) + len(room.newcomers)
+    here = [row for row in room.seated + room.newcomers if not row.ending]
+    candidates = sorted(here, key=lambda row: row.arrival)
     if not candidates:
         return _plan(snap, room, [], [], "nothing can run", [])
     buckets = buckets_of(candidates, name)
@@ -99,7 +101,7 @@ def one_bucket_twin(snap: Snapshot, limits: Limits, name: Callable[[Entry], Name
         chosen, why = longest_wait, "waited too long"
     elif ragged and (prompts := _floor(snap, limits, buckets)):
         chosen, why = min(prompts, key=lambda bucket: name(bucket[0])[1]), "floor"
-    elif ragged and not one_side and _worth_merging(limits, buckets, shortest, len(candidates), name):
+    elif ragged and not one_side and _worth_merging(limits, buckets, shortest, seats, name):
         chosen, why = shortest, "coalesce"
     event = {"waited too long": "overdue", "floor": "floor", "coalesce": "coalesce"}.get(why, "")
     kind, length, offset, alone = name(chosen[0])
@@ -127,7 +129,7 @@ def _worth_merging(
 
 def packed_twin(snap: Snapshot, limits: Limits) -> Plan:
     room = make_room(snap, limits)
-    decoders = [row for row in room.seated if row.phase == "decode"]
+    decoders = [row for row in room.seated if row.phase == "decode" and not row.ending]
     decode, why = decoders, "every decoder" if decoders else "prompts only"
     buckets = buckets_of(decoders, lambda row: shared(row, limits))
     if len(buckets) > 1:

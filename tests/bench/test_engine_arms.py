@@ -70,6 +70,7 @@ CHANGED: dict[str, Any] = {
     "coalesce": False,
     "backend": "reference",
     "invariance": False,
+    "overlap": True,
     "speculative_tokens": 2,
     "seed": 5,
     "dtype": "float32",
@@ -99,6 +100,7 @@ def test_every_option_of_an_arm_reaches_the_running_engine() -> None:
         ("x: enable_prefix_caching=off", lambda s: "prefix cache off" in (s.facts.path or "")),
         ("x: policy=bucketed", lambda s: all(step.running == 1 for step in s.steps)),
         ("x: policy=ragged prefill_max_seqs=1", lambda s: "policy ragged" in (s.facts.path or "")),
+        ("x: overlap=on", lambda s: "overlap on" in (s.facts.path or "") and s.facts.engaged["overlap"] > 0),
         ("x: max_model_len=300", lambda s: "context 300" in (s.facts.path or "")),
     ],
 )

@@ -9,9 +9,18 @@ KINDS: dict[str, dict[str, Any]] = {
     for policy in ("bucketed", "ragged", "packed")
     for cache in ("rebuild", "incremental")
 }
+ORDINARY = dict(KINDS)
+KINDS |= {f"{name}-overlap": {**options, "overlap": True} for name, options in ORDINARY.items()}
 
 
 @pytest.fixture(params=KINDS.values(), ids=KINDS)
 def kind(request: pytest.FixtureRequest) -> dict[str, Any]:
+    options: dict[str, Any] = {**request.param, "poison": True, "seed": 7}
+    return options
+
+
+@pytest.fixture(params=ORDINARY.values(), ids=ORDINARY)
+def ordinary(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """For what does not go with overlap: drafts."""
     options: dict[str, Any] = {**request.param, "poison": True, "seed": 7}
     return options

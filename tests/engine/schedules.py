@@ -73,6 +73,7 @@ def random_options(rng: np.random.Generator) -> dict[str, Any]:
         "enable_prefix_caching": bool(rng.integers(0, 4)),
         "poison": True,
     }
+    options["overlap"] = not options["speculative_tokens"] and bool(rng.integers(2))
     if policy == "packed":
         options["max_num_batched_tokens"] = int(rng.choice([1, 7, 33, 60, 512, 1500]))
     if policy == "ragged":
@@ -109,6 +110,7 @@ def crowd(rng: np.random.Generator, vocab: int, logprobs: int) -> tuple[list[Job
         "max_num_seqs": 8,
         "max_num_batched_tokens": 2000,
         "batch_cache": str(rng.choice(CACHES)),
+        "overlap": bool(rng.integers(2)),
         "poison": True,
     }
     return jobs, options

@@ -53,6 +53,8 @@ def test_a_draw_that_breaks_off_ends_its_own_call_only(
     """Rows are handed back, tokens drawn or not, and nobody has been told: other streams go on as if nothing was."""
     import teachkv.engine
 
+    if drafts and kind.get("overlap"):
+        pytest.skip("overlap with drafts is refused")
     llm, _ = alphabet(**kind, speculative_tokens=drafts)
     other = llm.stream("a", SIX)
     start = next(other).text
@@ -192,6 +194,8 @@ def test_samples_without_tokens_end_with_the_one_that_computes_the_prompt(kind: 
 def test_a_prompt_that_fills_the_context_still_gets_its_logprobs(
     kind: dict[str, Any], wanted: int | None, drafts: int
 ) -> None:
+    if drafts and kind.get("overlap"):
+        pytest.skip("overlap with drafts is refused")
     params = SamplingParams(temperature=0, max_tokens=wanted, prompt_logprobs=0, ignore_eos=True)
     for context in (16, 512, 513):
         with LLM("tiny", max_model_len=context, speculative_tokens=drafts, **kind) as llm:

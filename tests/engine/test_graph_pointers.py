@@ -33,6 +33,17 @@ def test_buffers_that_lie_elsewhere_get_a_graph_of_their_own(graphed: GraphedMod
     assert graphed.recorded_for(part(4096, 8192), 3) is first
 
 
+@pytest.mark.kills("graphs-in-turn/one-for-all")
+def test_with_a_step_in_flight_the_next_one_gets_another_graph(graphed: GraphedModel) -> None:
+    graphed.turns = 2
+    seen: list[Any] = []
+    for graphed.replays in range(4):
+        seen.append(graphed.recorded_for(part(4096), 3))
+    assert seen[0] is seen[2]
+    assert seen[1] is seen[3]
+    assert seen[0] is not seen[1]
+
+
 def test_row_counts_of_one_class_share_a_graph(graphed: GraphedModel) -> None:
     sizes: list[Any] = [graphed.recorded_for(part(4096), rows) for rows in (3, 4, 5, 8)]
     assert [one.size for one in sizes] == [4, 4, 8, 8]

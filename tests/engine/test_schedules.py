@@ -30,6 +30,6 @@ def test_the_schedules_had_teeth(tally: Tally) -> None:
     if tally.schedules < SAMPLE:
         pytest.skip("runs after the schedules themselves")
     assert tally.verdict() == "EQUAL"
-    for mechanism in ("align", "join", "leave", "speculate", "prefix-hit", "preempt"):
+    for mechanism in ("align", "join", "leave", "speculate", "prefix-hit", "preempt", "overlap"):
         assert tally.mechanisms.get(mechanism, 0) > 0, tally.mechanisms
     assert tally.aborted > 0

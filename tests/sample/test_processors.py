@@ -14,7 +14,7 @@ from teachkv.sample import SamplingParams, new_state, sample_batch
 def processed(params, values, prompt=(), generated=(), **more):
     row = np.array(values, np.float32)
     made = state(params, prompt, vocab_size=len(row), generated=generated, **more)
-    assert made.changes_logits
+    assert made.processor_at(made.index) is not None
     made.process(row)
     return row.tolist()
 
@@ -35,7 +35,7 @@ def test_presence_and_frequency_count_the_output_only():
     both = SamplingParams(presence_penalty=0.5, frequency_penalty=0.25)
     assert processed(both, values, prompt=[0, 0, 0], generated=[1, 2, 2, 2]) == [0, -0.75, -1.25, 0]
     assert processed(SamplingParams(presence_penalty=-1.0), values, prompt=[3], generated=[1, 1]) == [0, 1, 0, 0]
-    assert not state(both, [0, 0], vocab_size=4).changes_logits
+    assert state(both, [0, 0], vocab_size=4).processor_at(0) is None
 
 
 @pytest.mark.kills("penalty-scope/padding")

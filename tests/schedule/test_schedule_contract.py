@@ -44,6 +44,28 @@ def test_rows_refused_at_equal_length_run_alone_and_one_refused_alone_is_given_u
     assert scheduler.refused(alone) == alone.decode
 
 
+@pytest.mark.kills("refused-alone/left-alone")
+@pytest.mark.parametrize("policy", SHARING)
+def test_a_row_refused_beside_one_that_has_ended_since_is_tried_alone_first(policy: str) -> None:
+    scheduler = Scheduler(policy)
+    decoders(scheduler, [5, 9])
+    together = carry_out_nothing(scheduler)
+    scheduler.finish(0)
+    assert scheduler.refused(together) == ()
+    alone = carry_out_nothing(scheduler)
+    assert alone.decode == (1,)
+    assert scheduler.refused(alone) == (1,)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_plan_whose_rows_have_all_ended_blames_nobody(policy: str) -> None:
+    scheduler = Scheduler(policy)
+    decoders(scheduler, [5])
+    plan = carry_out_nothing(scheduler)
+    scheduler.finish(0)
+    assert scheduler.refused(plan) == ()
+
+
 def carry_out_nothing(scheduler: Scheduler) -> Plan:
     plan = scheduler.plan()
     scheduler.apply(plan)

@@ -38,6 +38,7 @@ class Traffic:
         self.scheduler = Scheduler(policy, **data.draw(st.fixed_dictionaries(OPTIONS[policy])))
         self.twin = TWINS[policy]
         self.left: dict[int, int] = {}
+        self.ending: set[int] = set()
         self.seen: Counter[str] = Counter()
 
     def pick(self, low: int, high: int) -> int:
@@ -57,10 +58,13 @@ class Traffic:
 
     def lose_memory(self) -> None:
         if self.scheduler.state.seats:
-            self.scheduler.preempted(self.data.draw(st.sampled_from([e.id for e in self.scheduler.state.seats])))
+            seats = [e.id for e in self.scheduler.state.seats if not e.ending]
+            if seats:
+                self.scheduler.preempted(self.data.draw(st.sampled_from(seats)))
 
     def finish(self, id: int) -> None:
         self.scheduler.finish(id)
+        self.ending.discard(id)
         del self.left[id]
 
     def compared(self) -> Plan:
@@ -78,6 +82,10 @@ class Traffic:
         return plan
 
     def step(self) -> None:
+        if self.ending:
+            assert not set(self.compared().ids) & self.ending, "a sequence was planned past its last token"
+            for id in list(self.ending):
+                self.finish(id)
         plan = self.compared()
         for id in plan.unfit:
             self.finish(id)
@@ -99,7 +107,10 @@ class Traffic:
 
     def token(self, id: int, n: int) -> None:
         self.left[id] -= n
-        if self.left[id] <= 0:
+        if self.left[id] <= 0 and self.pick(0, 1):
+            self.scheduler.ending(id)
+            self.ending.add(id)
+        elif self.left[id] <= 0:
             self.finish(id)
         else:
             self.scheduler.appended(id, n)
@@ -113,7 +124,7 @@ def drive(policy: str, data: st.DataObject) -> Traffic:
         data.draw(st.sampled_from(actions))()
         state = traffic.scheduler.state
         assert len(state.seats) <= traffic.scheduler.limits.max_num_seqs
-        assert {e.id for e in state.seats} == {id for b in state.buckets.values() for id in b.members}
+        assert {e.id for e in state.seats if not e.ending} == {id for b in state.buckets.values() for id in b.members}
     return traffic
 
 
