@@ -72,6 +72,7 @@ class Driver:
         sent = self.send_probe(probe, cell, round) if probe is not None else []
         texts = prompts(cell, self.target.vocab, self.target.avoid, round=round)
         self.target.take_steps()
+        before = self.target.pulse()
         idle, began = self.target.idle(), self.target.now()
         going = self.solo(cell, texts) if kind == "solo" else self.run(cell, texts)
         self.drain()
@@ -84,6 +85,7 @@ class Driver:
             probes=tuple(probes + [one.served(began) for one in sent]),
             idle=idle,
             steps=tuple(since(step, began) for step in self.target.take_steps()),
+            pulses=(before, self.target.pulse()),
             facts=self.target.facts(),
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 from cuda_kernels.common.signatures import Joined
 from cuda_kernels.registry import OPS, Ops
 from teachkv.assembly import Assembly, assemble
+from teachkv.bench.pulse import pulse
 from teachkv.bench.samples import Facts, Step
 from teachkv.bench.sources import packages_hash, versions
 from teachkv.bench.target import Event
@@ -50,6 +51,9 @@ class EngineTarget:
         """A step gives tokens, and has waited for them: there is nothing else to wait for, and a wait for the device
         would hold up the step in flight."""
         return time.perf_counter()
+
+    def pulse(self) -> float:
+        return pulse()
 
     def wait(self, until: float) -> None:
         time.sleep(max(0.0, until - time.perf_counter()))

@@ -8,6 +8,8 @@
     path, log, engaged, options, sources: what it says of itself    warmup_dead     answers nothing during warm-up
     stall      seconds, once, before the first step                 same            all completions are alike
     lingers    steps for which warm-up traffic goes on behind it, taking half of the speed
+    cold       seconds, more for the first step that has more rows than any before
+    slow       round -> factor by which the whole machine is slower then, its pulse too
 
 Time is virtual: nothing sleeps, and a thousand seconds cost none.
 """
@@ -43,6 +45,8 @@ DEFAULTS: dict[str, Any] = {
     "stall": 0.0,
     "same": False,
     "lingers": 0,
+    "cold": 0.0,
+    "slow": {},
     "claims": {},
     "engages": [],
 }
@@ -73,13 +77,18 @@ class FakeTarget:
         self.clock, self.rows, self.steps, self.submitted = 0.0, list[Row](), list[Step](), 0
         self.warm, self.offset, self.lingering = False, 0, 0
         self.seen: set[tuple[int, ...]] = set()
+        self.widest = 0
         seed = zlib.crc32(f"{self.script['tok_s']} {round} {position}".encode())
         wobble = float(np.random.Generator(np.random.Philox(key=seed)).uniform(-1, 1))
         slower = (1 + self.script["drift"]) ** serial * (1 + (self.script["first"] if position == 0 else 0.0))
-        self.pace = slower * (1 + self.script["noise"] * wobble)
+        self.machine = float(self.script["slow"].get(str(round), 1.0))
+        self.pace = slower * self.machine * (1 + self.script["noise"] * wobble)
 
     def now(self) -> float:
         return self.clock
+
+    def pulse(self) -> float:
+        return 0.01 * self.machine
 
     def wait(self, until: float) -> None:
         self.clock = max(self.clock, until)
@@ -124,6 +133,8 @@ class FakeTarget:
 
     def tell(self, rows: list[Row], seconds: float, prefill: int) -> list[Event]:
         seconds *= 2 if self.lingering else 1
+        if len(rows) > self.widest:
+            self.widest, seconds = len(rows), seconds + float(self.script["cold"])
         self.clock += seconds
         lengths = {len(row.prompt) + row.done for row in rows}
         self.steps.append(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from teachkv.bench import guards
 from teachkv.bench.arms import Arm
@@ -93,11 +94,13 @@ def claim_for(record: Record, findings: Sequence[Finding], cell: str, arm: Arm, 
         return Claim("refused", 0.0, None, 0, f"{bad[0].answer.guard} refused {len(bad)}: {bad[0].answer.reason}")
     a, b, again = (by_round(record, cell, label, metric) for label in (base.label, arm.label, twin))
     rounds = sorted(set(a) & set(b))
+    compared = [s for label in (base.label, arm.label, twin) for s in record.of(cell, label) if s.round in rounds]
     return claim(
         [a[r] for r in rounds],
         [b[r] for r in rounds],
         [(a[r], again[r]) for r in rounds if r in again],
         ladder=any(sample.ladder for sample in record.of(cell, arm.label)),
+        pulses=[median(sample.pulses) for sample in compared if sample.pulses],
     )
 
 

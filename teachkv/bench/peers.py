@@ -12,6 +12,7 @@ from typing import Any
 
 from teachkv.bench.arms import Arm
 from teachkv.bench.engine_target import peak_bytes
+from teachkv.bench.pulse import pulse
 from teachkv.bench.samples import Facts, Step
 from teachkv.bench.sources import versions
 from teachkv.bench.target import Event
@@ -41,6 +42,9 @@ class PeerTarget:
 
     def now(self) -> float:
         return time.perf_counter()
+
+    def pulse(self) -> float:
+        return pulse()
 
     def wait(self, until: float) -> None:
         time.sleep(max(0.0, until - self.now()))

@@ -73,6 +73,7 @@ class Sample:
 
     kind: "timed", or "solo" (each request alone, for the identity control), or "capacity".
     probes: warm-up and drain requests; idle: nothing ran or waited when the cell began. failed: why there is nothing.
+    pulses: seconds that the host's own fixed work took before and after the cell.
     """
 
     arm: str
@@ -85,6 +86,7 @@ class Sample:
     probes: tuple[Served, ...] = ()
     idle: bool = True
     steps: tuple[Step, ...] = ()
+    pulses: tuple[float, ...] = ()
     facts: Facts = field(default_factory=Facts)
     exit_code: int = 0
     failed: str | None = None
@@ -109,8 +111,9 @@ class Sample:
             for name in ("served", "probes")
         )
         facts = {**data["facts"], "log": tuple(data["facts"]["log"]), "overlaid": tuple(data["facts"]["overlaid"])}
-        steps = tuple(Step(*row) for row in data["steps"])
-        return cls(**{**data, "served": served, "probes": probes, "steps": steps, "facts": Facts(**facts)})
+        steps, pulses = tuple(Step(*row) for row in data["steps"]), tuple(data.get("pulses", ()))
+        made = {"served": served, "probes": probes, "steps": steps, "pulses": pulses, "facts": Facts(**facts)}
+        return cls(**{**data, **made})
 
 
 def _short(value: Any) -> Any:

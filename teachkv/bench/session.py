@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teachkv.bench import machine, roof, workloads
+from teachkv.bench import capacity, machine, roof, workloads
 from teachkv.bench.arms import Arm, check_labels
 from teachkv.bench.launch import Launcher, launch
-from teachkv.bench.metrics import duration
 from teachkv.bench.order import orders
 from teachkv.bench.record import Record
-from teachkv.bench.samples import Sample
 from teachkv.bench.sources import harness_hash
 from teachkv.bench.trees import HERE, Trees, commits
 from teachkv.errors import OptionError
@@ -168,27 +166,22 @@ class Session:
 
     def resolved(self, setup: Setup, task: Task) -> Task:
         """Cells that ask for a share of the capacity get the rate that it comes to."""
-        names = (self.with_rate(cell) if workloads.load_of(cell) else cell for cell in task.cells)
+        names = (capacity.with_rate(self.record, cell) if workloads.load_of(cell) else cell for cell in task.cells)
         return Task(task.arm, tuple(names), task.round, task.position, task.kind)
 
-    def with_rate(self, cell: str) -> str:
-        """The first arm's requests per second when all come at once, times the load: one rate for all arms."""
-        found = self.capacity_samples(cell)
-        rate = len(found[0].served) / duration(found[0]) if found and found[0].failed is None else 0.0
-        if rate <= 0:
-            raise OptionError(f"{cell}: the capacity could not be measured, so there is no share of it")
-        return workloads.at_rate(cell, rate * workloads.load_of(cell))
-
     def measure_capacity(self, setup: Setup, cell: str, trees: Trees) -> None:
-        if workloads.load_of(cell) and not self.capacity_samples(cell):
-            at_once = (workloads.at_rate(cell, 0.0),)
-            self.record.add(
-                self.launcher(self.job(setup, Task(self.record.arms[0], at_once, 0, 0, "capacity"), 0, trees))
-            )
-
-    def capacity_samples(self, cell: str) -> list[Sample]:
-        name = workloads.at_rate(cell, 0.0)
-        return [s for s in self.record.samples if (s.kind, s.cell) == ("capacity", name) and s.failed is None]
+        """Once for each round, for all loads together, before anything takes a share of it."""
+        if not workloads.load_of(cell) or capacity.samples(self.record, cell):
+            return
+        at_once = workloads.at_once(cell)
+        for round in range(setup.rounds):
+            job = self.job(setup, Task(self.record.arms[0], (at_once,), round, 0, "capacity"), round, trees)
+            # guard[capacity-warm]: an engine that still compiles shows a tenth of what it can; half of that is idle
+            # mutant[capacity-warm/as-given]:
+            #   - job["warmup"] = len(workloads.cell(at_once).asks)
+            #   + pass
+            job["warmup"] = len(workloads.cell(at_once).asks)
+            self.record.add(self.launcher(job))
 
 
 def labels(record: Record) -> Iterator[tuple[str, Arm]]:

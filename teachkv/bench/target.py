@@ -27,7 +27,7 @@ class Target(Protocol):
     avoid: Sequence[int]
 
     def now(self) -> float:
-        """Seconds. Work that was started has ended when this is read."""
+        """Seconds. What a step has given was finished by then."""
 
     def wait(self, until: float) -> None: ...
 
@@ -43,3 +43,6 @@ class Target(Protocol):
         """The steps since the last call, with times on the engine's own clock; `facts` counts calls over these."""
 
     def facts(self) -> Facts: ...
+
+    def pulse(self) -> float:
+        """Seconds that a fixed piece of the host's own work takes just now."""

@@ -97,9 +97,18 @@ def load_of(name: str) -> float:
 
 
 def at_rate(name: str, rate: float) -> str:
-    """The cell's name with a rate put in (0: everything at once, which measures the capacity)."""
-    kept = [part for part in name.partition(":")[2].split(",") if part and not part.startswith("rate=")]
-    return f"{name.partition(':')[0]}:{','.join([*kept, f'rate={rate:.6g}'])}"
+    """The cell's name with a rate put in."""
+    return _with(name, ("rate=",), f"rate={rate:.6g}")
+
+
+def at_once(name: str) -> str:
+    """The cell whose requests all come at once, which measures the capacity: the same for every load."""
+    return _with(name, ("rate=", "load="), "rate=0")
+
+
+def _with(name: str, dropped: tuple[str, ...], added: str) -> str:
+    kept = [part for part in name.partition(":")[2].split(",") if part and not part.startswith(dropped)]
+    return f"{name.partition(':')[0]}:{','.join([*kept, added])}"
 
 
 def _numbers(name: str, text: str | None, known: Numbers) -> Numbers:

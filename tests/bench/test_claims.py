@@ -8,6 +8,7 @@ from fakes import CELL, measured, said
 
 from teachkv.bench.guards.claims import READABLE, claim, doubt, gain, spread
 from teachkv.bench.order import orders
+from teachkv.bench.record import Record
 
 A = [100.0, 101.0, 99.0, 100.0, 100.0]
 QUIET = [(100.0, 100.5), (101.0, 101.0), (99.0, 99.2), (100.0, 100.0), (100.0, 99.8)]
@@ -47,6 +48,31 @@ def test_a_small_delta_takes_five_samples() -> None:
     assert claim(A[:4], times(1.03)[:4], QUIET[:4], ladder=False).status == "unresolved"
     assert claim(A, times(1.03), QUIET, ladder=False).status == "resolved"
     assert claim(A[:2], times(1.3)[:2], QUIET[:2], ladder=False).status == "resolved"
+
+
+@pytest.mark.kills("steady-machine/not-asked", "steady-machine/gains-only")
+def test_on_a_machine_that_changes_its_speed_only_more_than_that_is_claimed() -> None:
+    pulses = [0.015, 0.015, 0.0152, 0.028, 0.015]
+    for factor in (0.6, 1.5, 1.86, 0.54):
+        found = claim(A, times(factor), QUIET, ladder=False, pulses=pulses)
+        assert found.status == "unresolved"
+        assert "1.87 times slower" in found.reason
+    for factor in (0.5, 1.9):
+        assert claim(A, times(factor), QUIET, ladder=False, pulses=pulses).status == "resolved"
+
+
+def test_a_steady_machine_forbids_nothing() -> None:
+    assert claim(A, times(1.03), QUIET, ladder=False, pulses=[0.015, 0.0163]).status == "resolved"
+    assert claim(A, times(1.03), QUIET, ladder=False).status == "resolved"
+
+
+def test_an_arm_that_fell_on_slow_cores_is_not_told_to_be_slower(tmp_path: Path) -> None:
+    """Arm and base do the same; three of the arm's five samples fell on a core of half the speed."""
+    record = measured(tmp_path, {"base": {}, "arm": {"slow": {"0": 1.9, "1": 1.9, "3": 1.9}}}, rounds=5)
+    assert said(record, "arm").status == "unresolved"
+    assert "times slower" in said(record, "arm").reason
+    again = Record.load(tmp_path / "record.json")
+    assert str(said(again, "arm")) == str(said(record, "arm"))
 
 
 def test_a_delta_of_just_the_readable_size_is_claimed_from_a_ladder_and_from_few_samples() -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 Pair = tuple[float, float]
 READABLE = 0.10  # below this a ladder says nothing: the arms arrive at a rung in different states
 ENOUGH = 5  # samples per arm for a small difference
+STEADY = 0.10  # a host whose own speed strays by less says nothing against a claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,11 @@ class Claim:
         return told if self.status == "resolved" else f"unresolved: {told}, {self.reason}"
 
 
-def claim(base: Sequence[float], arm: Sequence[float], null: Sequence[Pair], *, ladder: bool) -> Claim:
+def claim(
+    base: Sequence[float], arm: Sequence[float], null: Sequence[Pair], *, ladder: bool, pulses: Sequence[float] = ()
+) -> Claim:
     """base, arm: one figure per round, in the order of rounds; null: (A, A again) of every round that has both.
+    pulses: what the host's own fixed work took around each of these samples.
 
     The delta is the geometric mean of the ratios round by round, so that what drifts over the run falls out.
     """
@@ -45,8 +49,23 @@ def claim(base: Sequence[float], arm: Sequence[float], null: Sequence[Pair], *, 
         #   - return Claim("refused", delta, None, len(base), "no A/A pair in this call")
         #   + noise = 0.0
         return Claim("refused", delta, None, len(base), "no A/A pair in this call")
-    verdict = doubt(delta, noise, len(base), ladder)
+    verdict = unsteady(delta, pulses) or doubt(delta, noise, len(base), ladder)
     return Claim("unresolved" if verdict else "resolved", delta, noise, len(base), verdict)
+
+
+def unsteady(delta: float, pulses: Sequence[float]) -> str:
+    """Why the machine's own speed forbids the claim; empty if it does not."""
+    strayed = max(pulses) / min(pulses) if pulses else 1.0
+    # guard[steady-machine]: an arm whose samples fell on slow cores lost 40 % to one that did the same work
+    # mutant[steady-machine/not-asked]:
+    #   - if strayed > 1 + STEADY and 1 / strayed <= 1 + delta <= strayed:
+    #   + if False:
+    # mutant[steady-machine/gains-only]:
+    #   - if strayed > 1 + STEADY and 1 / strayed <= 1 + delta <= strayed:
+    #   + if strayed > 1 + STEADY and 1 <= 1 + delta <= strayed:
+    if strayed > 1 + STEADY and 1 / strayed <= 1 + delta <= strayed:
+        return f"the machine itself was up to {strayed:.2f} times slower in some of these samples"
+    return ""
 
 
 def doubt(delta: float, noise: float, samples: int, ladder: bool) -> str:
