@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cuda_kernels.registry import OPS
-from tools import gpu_page, kernel_figures, kernel_pages
+from tools import gpu_page, kernel_figures, kernel_pages, seed_page
 from tools.rungs import cases, rungs
 
 RECORDS = kernel_figures.read_records(kernel_figures.EVIDENCE)
 VARIANTS = next(record for record in RECORDS if "variants" in record)
 
 
-def test_the_gpu_page_is_what_its_record_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_page, "PAGE", tmp_path / "gpu.md")
-    gpu_page.main()
-    written = (gpu_page.ROOT / "docs" / "measure" / "gpu.md").read_text(encoding="utf-8")
-    assert (tmp_path / "gpu.md").read_text(encoding="utf-8") == written, "python -m tools.gpu_page"
+@pytest.mark.parametrize("tool", [gpu_page, seed_page], ids=["gpu_page", "seed_page"])
+def test_the_page_is_what_its_records_make(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, made = tool.PAGE.read_text(encoding="utf-8"), tmp_path / "page.md"
+    monkeypatch.setattr(tool, "PAGE", made)
+    tool.main()
+    assert made.read_text(encoding="utf-8") == written, f"python -m {tool.__name__}"
 
 
 def test_rungs_are_the_lines_of_the_record() -> None:
