@@ -1,4 +1,4 @@
-"""What the host does per decode step, without the model: `python benchmarks/host_time.py [--profile B]`.
+"""What the host does per decode step, without the model: `python benchmarks/host_time.py [--profile B] [--overlap]`.
 
 A real engine over 24 layers of tiny rows, whose model returns prepared logits at once and whose sample op returns
 tokens at once. What is left is planning, opening and closing caches, inputs, bookkeeping and text.
@@ -48,13 +48,7 @@ def prepared(**options: Any) -> LLM:
     config = ModelConfig.from_dict({**SHAPES["qwen2.5-0.5b"], **small, "max_position_embeddings": 2048}, source="small")
     texts = MemoryFiles("small", byte_tokenizer_files(None))
     loaded = LoadedModel("small", None, config, random_weights(config, 0), texts, texts, LoadReport("random"))
-    fixed = {
-        "seed": 0,
-        "overlap": True,
-        "poison": False,
-        "enable_prefix_caching": False,
-        "max_num_batched_tokens": 1 << 14,
-    }
+    fixed = {"seed": 0, "poison": False, "enable_prefix_caching": False, "max_num_batched_tokens": 1 << 14}
     assembly = assemble(loaded, EngineOptions.parse({**fixed, **options}), log=None)
     tokens = (np.arange(4096) % 64 + 20).astype(np.int32)
     ops = replace(assembly.engine.model.ops, sample=lambda logits, *settings: tokens[: len(logits)])
@@ -86,8 +80,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--profile", type=int, metavar="B", help="print where the time goes at B rows instead")
     parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--overlap", action="store_true", help="the loop of a GPU, one step ahead")
     args = parser.parse_args()
-    with prepared() as llm:
+    with prepared(overlap=args.overlap) as llm:
         if args.profile:
             decode(llm, args.profile, args.temperature)
             profile = cProfile.Profile()
