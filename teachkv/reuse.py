@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from teachkv.config import ModelConfig
 from teachkv.errors import GeometryError
 from teachkv.kv import BatchCache, LiveRows
-from teachkv.kv.batch_cache import first_rows
+from teachkv.kv.batch_cache import without_last
 from teachkv.prefix import Block, Hit, PrefixCache
 from teachkv.schedule import Scheduler
 from teachkv.sequence import Sequence
@@ -81,12 +81,13 @@ class Reuse:
             return
         # guard[surplus-unpublished]: the step after the last token wrote a row for it, which plain decoding never does
         # mutant[surplus-unpublished/published]:
-        #   - coverage = self.cache.length(sequence.id) - sequence.in_flight
-        #   + coverage = self.cache.length(sequence.id)
-        coverage = self.cache.length(sequence.id) - sequence.in_flight
+        #   - surplus = sequence.in_flight
+        #   + surplus = 0
+        surplus = sequence.in_flight
+        coverage = self.cache.length(sequence.id) - surplus
 
         def rows() -> LiveRows:
-            return first_rows(self.cache.live_rows(sequence.id), coverage)
+            return without_last(self.cache.live_rows(sequence.id), surplus)
 
         try:
             self.prefix.publish(sequence.tokens, coverage, rows, limit=self.limit)

@@ -47,14 +47,12 @@ class LiveRows:
     layers: tuple[LiveLayer, ...]
 
 
-def first_rows(rows: LiveRows, count: int) -> LiveRows:
-    """The positions below `count` of them."""
-    if count == rows.length:
+def without_last(rows: LiveRows, count: int) -> LiveRows:
+    """The same without the last `count` positions."""
+    if count == 0:
         return rows
-    layers = (
-        LiveLayer(held.k[:, : count - held.first], held.v[:, : count - held.first], held.first) for held in rows.layers
-    )
-    return LiveRows(count, tuple(layers))
+    layers = (LiveLayer(held.k[:, :-count], held.v[:, :-count], held.first) for held in rows.layers)
+    return LiveRows(rows.length - count, tuple(layers))
 
 
 @dataclass

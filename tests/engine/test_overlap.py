@@ -9,6 +9,7 @@ import pytest
 from teachkv import LLM, SamplingParams
 from teachkv.errors import OptionError
 from teachkv.inputs import handed_over
+from teachkv.kv import LiveLayer, LiveRows
 from tests.engine.markov import alphabet
 
 EOS = SamplingParams(temperature=0, max_tokens=40, stop_token_ids=[ord("q")])
@@ -65,6 +66,26 @@ def test_the_row_of_a_last_token_is_not_stored_though_a_surplus_step_wrote_it(or
         llm.generate([[ord("a")] * 16], EOS)
         blocks.append(llm.stats()["prefix"].blocks)
     assert blocks == [1, 1]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_rows_with_a_dead_prefix_are_refused_by_the_prefix_cache_not_cut_to_fit(
+    ordinary: dict[str, Any], overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever cuts the row of a last token off must not cut a fault off with it."""
+    llm, _ = alphabet(**{**ordinary, "overlap": overlap})
+    cache = llm._alive().engine.cache
+    live_rows = cache.live_rows
+
+    def with_dead_prefix(id: int) -> LiveRows:
+        rows = live_rows(id)
+        layers = (LiveLayer(np.insert(h.k, 0, 9, 1), np.insert(h.v, 0, 9, 1), h.first) for h in rows.layers)
+        return LiveRows(rows.length + 1, tuple(layers))
+
+    monkeypatch.setattr(cache, "live_rows", with_dead_prefix)
+    llm.generate([[ord("a")] * 40], EOS)
+    assert llm.stats()["engaged"]["store-refused"] >= 1
+    assert llm.stats()["prefix"].blocks == 0
 
 
 @pytest.mark.kills("sees-last-token/not-asked")
