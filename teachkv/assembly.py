@@ -92,7 +92,7 @@ def assemble(
     limits = Limits(context(config, options), frozenset((*config.eos_ids, *tokenizer.eos_ids)))
     dtype = choose_dtype(config, options, ops)
     cache = build_cache(config, options, ops, limits.max_model_len, dtype)
-    scheduler = build_scheduler(options, cache, on_device=ops.xp is not np)
+    scheduler = build_scheduler(config, options, cache, on_device=ops.xp is not np)
     reuse = None
     if options.enable_prefix_caching:
         prefix = PrefixCache(16, options.prefix_cache_bytes, model_fingerprint(config))

@@ -20,7 +20,7 @@ class EngineOptions:
 
     max_num_seqs: most sequences that hold KV at one time, in every policy.
     max_model_len: most tokens of one sequence, prompt and output together; None = the model's own limit.
-    max_num_batched_tokens: prompt tokens computed per step (policy "packed"); None = 512 on a CPU, 8,192 on a GPU.
+    max_num_batched_tokens: prompt tokens computed per step (policy "packed"); None = 512 on a CPU, on a GPU up to 8,192, by its memory.
     policy: which sequences run in a step (teachkv/schedule).
     batch_cache: how a batch is kept; None = "rebuild" for "bucketed", else "incremental".
     strip: when a row's dead prefix is cut off ("eager" exists to measure what "deferred" gains).
@@ -102,7 +102,7 @@ class EngineOptions:
         """Bytes. Of the memory that is free now 40 % (on a device 80 %), unless the caller said otherwise."""
         if self.kv_budget is not None:
             return self.kv_budget
-        return int(0.8 * free_device_memory()) if on_device else int(0.4 * free_memory())
+        return int(0.8 * device_memory()[0]) if on_device else int(0.4 * free_memory())
 
     def _one_of(self, name: str, allowed: tuple[Any, ...]) -> None:
         value = getattr(self, name)
@@ -117,11 +117,12 @@ class EngineOptions:
             raise OptionError(f"option {name!r} is {value!r}: use a whole number of at least {low}")
 
 
-def free_device_memory() -> int:
-    """Bytes that the current device can still give."""
+def device_memory() -> tuple[int, int]:
+    """Bytes that the current device can still give, and that it has."""
     from importlib import import_module
 
-    return int(import_module("cupy").cuda.runtime.memGetInfo()[0])
+    free, total = import_module("cupy").cuda.runtime.memGetInfo()
+    return int(free), int(total)
 
 
 def free_memory() -> int:

@@ -15,7 +15,7 @@ from teachkv.errors import BackendError, OptionError
 from teachkv.kv import BatchCache, CacheSpec, IncrementalBatchCache, RebuildBatchCache
 from teachkv.kv.budget import rectangle_bytes
 from teachkv.model import Model
-from teachkv.options import DTYPES, EngineOptions
+from teachkv.options import DTYPES, EngineOptions, device_memory
 from teachkv.schedule import Scheduler
 from teachkv.weights import ModelWeights
 
@@ -140,7 +140,7 @@ def seats(options: EngineOptions, cache: BatchCache) -> int:
     return options.max_num_seqs
 
 
-def build_scheduler(options: EngineOptions, cache: BatchCache, on_device: bool) -> Scheduler:
+def build_scheduler(config: ModelConfig, options: EngineOptions, cache: BatchCache, on_device: bool) -> Scheduler:
     """Hands each policy the options it has; one that it has not is an error if the caller set it."""
     given: dict[str, Any] = {
         "max_num_seqs": seats(options, cache),
@@ -148,7 +148,7 @@ def build_scheduler(options: EngineOptions, cache: BatchCache, on_device: bool) 
         "can_be_ragged": cache.can_be_ragged,
     }
     if options.policy == "packed":
-        given["max_num_batched_tokens"] = options.max_num_batched_tokens or (8192 if on_device else 512)
+        given["max_num_batched_tokens"] = options.max_num_batched_tokens or step_tokens(config, on_device)
     elif options.max_num_batched_tokens is not None:
         raise OptionError(f"max_num_batched_tokens belongs to policy 'packed'; policy is {options.policy!r}")
     ragged = {name: getattr(options, name) for name in ("prefill_floor_steps", "prefill_max_seqs", "coalesce")}
@@ -157,3 +157,15 @@ def build_scheduler(options: EngineOptions, cache: BatchCache, on_device: bool) 
     elif ragged != {"prefill_floor_steps": 0, "prefill_max_seqs": 0, "coalesce": True}:
         raise OptionError(f"{', '.join(ragged)} belong to policy 'ragged'; policy is {options.policy!r}")
     return Scheduler(options.policy, **given)
+
+
+def step_tokens(config: ModelConfig, on_device: bool) -> int:
+    """Prompt tokens per step where the caller names no number.
+
+    A GPU is not filled by few, and launches cost the same for many. But a request may ask for the logits of all of them
+    (prompt_logprobs), float32 [T, V]: these take at most a tenth of its memory.
+    """
+    if not on_device:
+        return 512
+    fitting = device_memory()[1] // 10 // (4 * config.vocab_size)
+    return min(8192, max(512, 1 << max(fitting, 1).bit_length() - 1))

@@ -1,7 +1,11 @@
 """Options: unknown names and impossible values are errors that name the way out."""
 
+from dataclasses import replace
+
 import pytest
 
+from teachkv import parts
+from teachkv.checkpoint.builtin import tiny
 from teachkv.errors import OptionError
 from teachkv.options import EngineOptions, free_memory
 
@@ -48,3 +52,16 @@ def test_the_batch_cache_follows_the_policy_unless_told() -> None:
 def test_the_kv_budget_is_a_share_of_free_memory() -> None:
     assert 0 < EngineOptions().effective_kv_budget() < free_memory()
     assert EngineOptions(kv_budget=7).effective_kv_budget() == 7
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "vocabulary", "tokens"),
+    [(141, 151_936, 8192), (80, 151_936, 8192), (24, 151_936, 2048), (24, 32_000, 8192), (2, 151_936, 512)],
+)
+def test_a_gpu_takes_as_many_prompt_tokens_a_step_as_their_logits_fit(
+    gigabytes: int, vocabulary: int, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "device_memory", lambda: (0, gigabytes << 30))
+    config = replace(tiny().config, vocab_size=vocabulary)
+    assert parts.step_tokens(config, on_device=True) == tokens
+    assert parts.step_tokens(config, on_device=False) == 512
