@@ -20,7 +20,7 @@ class EngineOptions:
 
     max_num_seqs: most sequences that hold KV at one time, in every policy.
     max_model_len: most tokens of one sequence, prompt and output together; None = the model's own limit.
-    max_num_batched_tokens: prompt tokens computed per step (policy "packed"); None = 512 on a CPU, on a GPU up to 8,192, by its memory.
+    max_num_batched_tokens: prompt tokens per step (policy "packed"); None = 512 on a CPU, up to 8,192 on a GPU.
     policy: which sequences run in a step (teachkv/schedule).
     batch_cache: how a batch is kept; None = "rebuild" for "bucketed", else "incremental".
     strip: when a row's dead prefix is cut off ("eager" exists to measure what "deferred" gains).

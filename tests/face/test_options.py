@@ -56,7 +56,7 @@ def test_the_kv_budget_is_a_share_of_free_memory() -> None:
 
 @pytest.mark.parametrize(
     ("gigabytes", "vocabulary", "tokens"),
-    [(141, 151_936, 8192), (80, 151_936, 8192), (24, 151_936, 2048), (24, 32_000, 8192), (2, 151_936, 512)],
+    [(141, 151_936, 8192), (80, 151_936, 8192), (24, 151_936, 4096), (24, 32_000, 8192), (2, 151_936, 512)],
 )
 def test_a_gpu_takes_as_many_prompt_tokens_a_step_as_their_logits_fit(
     gigabytes: int, vocabulary: int, tokens: int, monkeypatch: pytest.MonkeyPatch
