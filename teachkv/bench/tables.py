@@ -53,7 +53,13 @@ def heading(record: Record) -> list[str]:
         f"arm {label}: commit {found['commit']}, {found['commits_to_head']} commits before HEAD"
         for label, found in print_.get("commits", {}).items()
     ]
-    return [f"model {', '.join(sorted(models))}", code, machine, how, *commits]
+    return [f"model {', '.join(sorted(models))}", code, machine, *steadiness(record), how, *commits]
+
+
+def steadiness(record: Record) -> list[str]:
+    """What the host's own fixed work took around the samples; a machine that shares its cores may be at two speeds."""
+    pulses = [pulse * 1e3 for sample in record.samples for pulse in sample.pulses]
+    return [f"the host's own loop took {min(pulses):.2f} .. {max(pulses):.2f} ms"] if pulses else []
 
 
 def throughput(record: Record) -> list[Row]:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from fakes import CELL, measured, said
 
-from teachkv.bench.guards.claims import READABLE, claim, doubt, gain, spread
+from teachkv.bench.guards.claims import READABLE, claim, doubt, gain, spread, unsteady
 from teachkv.bench.order import orders
 from teachkv.bench.record import Record
+from teachkv.bench.tables import heading
 
 A = [100.0, 101.0, 99.0, 100.0, 100.0]
 QUIET = [(100.0, 100.5), (101.0, 101.0), (99.0, 99.2), (100.0, 100.0), (100.0, 99.8)]
@@ -66,11 +67,18 @@ def test_a_steady_machine_forbids_nothing() -> None:
     assert claim(A, times(1.03), QUIET, ladder=False).status == "resolved"
 
 
+def test_the_bounds_themselves_a_tenth_is_steady_and_a_difference_of_just_the_straying_is_not_claimed() -> None:
+    assert unsteady(0.0, [10.0, 11.0]) == ""
+    assert unsteady(1.0, [1.0, 2.0]) != ""
+    assert unsteady(-0.5, [1.0, 2.0]) != ""
+
+
 def test_an_arm_that_fell_on_slow_cores_is_not_told_to_be_slower(tmp_path: Path) -> None:
     """Arm and base do the same; three of the arm's five samples fell on a core of half the speed."""
     record = measured(tmp_path, {"base": {}, "arm": {"slow": {"0": 1.9, "1": 1.9, "3": 1.9}}}, rounds=5)
     assert said(record, "arm").status == "unresolved"
     assert "times slower" in said(record, "arm").reason
+    assert "the host's own loop took 10.00 .. 19.00 ms" in heading(record)
     again = Record.load(tmp_path / "record.json")
     assert str(said(again, "arm")) == str(said(record, "arm"))
 
