@@ -1,6 +1,7 @@
 """The overlapped loop against the ordinary one: nothing that anybody can see differs."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from teachkv import LLM, SamplingParams
 from teachkv.errors import OptionError
 from teachkv.inputs import handed_over
 from teachkv.kv import LiveLayer, LiveRows
+from teachkv.roster import Roster
 from tests.engine.markov import alphabet
 
 EOS = SamplingParams(temperature=0, max_tokens=40, stop_token_ids=[ord("q")])
@@ -55,6 +57,18 @@ def test_an_end_by_count_is_known_beforehand_and_leaves_no_surplus(ordinary: dic
     llm.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=6))
     assert llm.stats()["engaged"]["overlap"] > 0
     assert "surplus" not in llm.stats()["engaged"]
+
+
+@pytest.mark.parametrize(("left", "told"), [(1, ["ending"]), (2, ["appended"]), (3, ["appended"])])
+def test_a_token_is_announced_as_the_last_one_only_if_none_may_follow(left: int, told: list[str]) -> None:
+    """Announced too early, its sequence would never be planned again, nor end: the loop would spin."""
+    said: list[str] = []
+    scheduler = SimpleNamespace(appended=lambda _: said.append("appended"), ending=lambda _: said.append("ending"))
+    roster: Any = SimpleNamespace(scheduler=scheduler, limits=SimpleNamespace(left=lambda sequence: left))
+    sequence: Any = SimpleNamespace(id=0, unseen=0)
+    Roster.expect(roster, sequence)
+    assert said == told
+    assert sequence.unseen == 1
 
 
 @pytest.mark.kills("surplus-unpublished/published")
