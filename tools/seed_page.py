@@ -14,7 +14,7 @@ EVIDENCE, PAGE = ROOT / "docs" / "evidence", ROOT / "docs" / "measure" / "seed-t
 COMMIT = "cde0268ced993867d6b4ab5307ff1d92db2fbf94"  # whose sources have the hash that the records name
 COLUMNS = ("cell", "arm", "tok/s", "every sample", "run_mean", "run_max", "TTFT p50, ms")
 
-HEAD = """# The seed's table, on an H200
+HEAD = """# The seed's table, on an H200 and on two cores
 
 Written by `python -m tools.seed_page`. Each table is one command of
 [the long tables](bench.md#the-long-tables), a fresh process per sample: the shape of Qwen2.5-0.5B with random
@@ -62,13 +62,29 @@ it: nothing may be read off this cell on this machine.
 """
 
 
+SMOLLM = """
+## SmolLM2-135M on two cores of a CPU
+
+`teachkv bench run --preset smollm2-small --rounds {rounds}`: real weights in float32, 16 tokens out at 8 rows, 8 at 128
+rows, whose prompts are short (32 tokens, or 16 to 48). A CPU spends most of the time on prompts, so what a policy
+gains in decoding is a small part of the whole. One sample per arm.
+
+- {machine}
+- {code}
+"""
+
+
 def rows(record: Record) -> list[list[str]]:
     made = []
     for cell, label, _, found in groups(record):
-        speeds = (f"{median([f.tok_s for f in found]):,.0f}", " ".join(f"{f.tok_s:,.0f}" for f in found))
+        speeds = (told(median([f.tok_s for f in found])), " ".join(told(f.tok_s) for f in found))
         runs = (f"{median([f.run_mean for f in found]):.1f}", str(max(f.run_max for f in found)))
         made.append([cell, label, *speeds, *runs, f"{median([f.ttft[50] for f in found]) * 1e3:.1f}"])
     return made
+
+
+def told(speed: float) -> str:
+    return f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
 
 
 def section(text: str, name: str) -> str:
@@ -80,7 +96,11 @@ def main() -> None:
     machine = heading(Record.load(EVIDENCE / "seed-inverted.json"))[2]
     parts = [HEAD.format(machine=machine.replace(", load", "; load at the start"), commit=COMMIT)]
     parts += [section(UNIFORM, "seed-uniform.json"), section(SPREAD, "seed-spread.json")]
-    PAGE.write_text("".join([*parts, section(INVERTED, "seed-inverted.json")]), encoding="utf-8")
+    small = Record.load(EVIDENCE / "smollm2-small.json")
+    _, code, machine, steady, *_ = heading(small)
+    small_text = SMOLLM.format(rounds=small.setup["rounds"], machine=f"{machine}; {steady}", code=code)
+    parts += [section(INVERTED, "seed-inverted.json"), section(small_text, "smollm2-small.json")]
+    PAGE.write_text("".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":
