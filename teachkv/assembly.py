@@ -15,6 +15,7 @@ from teachkv.engine import Engine
 from teachkv.errors import OptionError
 from teachkv.finish import Limits
 from teachkv.kv import BatchCache
+from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.options import EngineOptions
 from teachkv.parts import (
@@ -108,7 +109,9 @@ def assemble(
     model = build_model(config, weights, ops, options, overlap=overlap == "on")
     engine = Engine(model, roster, observer, options.speculative_tokens, overlap=overlap == "on")
     seed = options.seed if options.seed is not None else secrets.randbits(63)
-    assembly = Assembly(loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, engine))
+    assembly = Assembly(
+        loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, model, overlap)
+    )
     if log is not None:
         log(assembly.path + f"; seed {seed}")
         for note in (*config.notes, *loaded.report.notes, *dtype_notes(config, dtype), *alarms(ops)):
@@ -116,7 +119,7 @@ def assemble(
     return assembly
 
 
-def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limits, engine: Engine) -> str:
+def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limits, model: Model, overlap: str) -> str:
     """Which code will run, so that "did nothing" can be told from "was not on the path"."""
     by_telling: dict[str, list[str]] = {}
     for op, telling in ops.tellings.items():
@@ -127,9 +130,9 @@ def path_line(options: EngineOptions, cache: BatchCache, ops: Ops, limits: Limit
     return (
         f"path: policy {options.policy}, batch cache {options.effective_batch_cache()} (strip {options.strip}, "
         f"windows {options.window_cache}, {ragged}), backend {ops.backend} ({how}), "
-        f"decode steps {engine.model.decode_path}, context {limits.max_model_len}, "
+        f"decode steps {model.decode_path}, context {limits.max_model_len}, "
         f"prefix cache {'on' if options.enable_prefix_caching else 'off'}, "
-        f"speculation {options.speculative_tokens or 'off'}, overlap {overlap_of(options, cache, ops)}"
+        f"speculation {options.speculative_tokens or 'off'}, overlap {overlap}"
     )
 
 

@@ -134,7 +134,7 @@ class Engine:
         work.surplus = {id for id in work.plan.ids if id not in self.roster.sequences}
         for chunk in work.all_chunks:
             chunk.sequence.unseen = 0
-            chunk.sequence.in_flight -= chunk.count if work.handed_back else 0
+            chunk.sequence.in_flight -= chunk.count if work.counted and not work.has_drafts else 0
         if work.refusal is not None:
             work.progress += self.give_up(work, work.refusal)
         elif work.counted:
@@ -204,7 +204,6 @@ class Engine:
         work.counted = True
         if not work.has_drafts:
             self.hand_back(work, None)
-            work.handed_back = True
         assert work.inputs is not None
         work.first = begin_round(self.model.ops, work.logits, work.inputs.wanted, self.roster.sequences)
         if self.arrivals is not None and work.first is not None:

@@ -38,7 +38,6 @@ class Work:
     refusal: PlanRefused | MemoryError | None = None
     refused: str | None = None
     counted: bool = False
-    handed_back: bool = False
     told: bool = False
     ahead: bool = False
     began: float = field(default_factory=time.perf_counter)
