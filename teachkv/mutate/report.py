@@ -60,14 +60,14 @@ def read_report(path: Path) -> Report:
 
 
 def merge(reports: list[Report]) -> Report:
-    """One report of several shards or lanes. The same mutant in two of them is an error."""
+    """One report of several shards or lanes. The same mutant twice in one lane is an error."""
     total = Report([], Controls())
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for report in reports:
         for result in report.results:
-            if result.id in seen:
+            if (result.id, result.lane) in seen:
                 raise MutateError(f"mutant '{result.id}' is in two of the merged reports")
-            seen.add(result.id)
+            seen.add((result.id, result.lane))
         total.results += report.results
         controls = total.controls
         controls.noop += report.controls.noop
@@ -153,5 +153,6 @@ def _total_line(report: Report) -> str:
     more = f"; {len(automatic)} automatic, {len(left)} alive ({noted} explained)" if automatic else ""
     rate = len(report.results) / report.mutant_seconds if report.mutant_seconds else 0.0
     guards = len({result.id.partition("/")[0] for result in results})
-    head = f"{_many(len(results), 'mutant')} of {_many(guards, 'guard')}: {words}{f' ({said})' if said else ''}"
+    names = {result.id for result in results}  # a kernel's mutant may be judged in two lanes
+    head = f"{_many(len(names), 'mutant')} of {_many(guards, 'guard')}: {words}{f' ({said})' if said else ''}"
     return f"{head}; {holding}{more}; {rate:.1f} mutants/s"

@@ -19,7 +19,7 @@ from teachkv.mutate.needed import Needed, without
 from teachkv.mutate.ptx import run_ptx_lane
 from teachkv.mutate.registry import Registry
 from teachkv.mutate.report import Report, merge
-from teachkv.mutate.selection import is_narrowed, lane_of, parse_lanes, select
+from teachkv.mutate.selection import is_narrowed, lane_of, lanes_of, parse_lanes, select
 from teachkv.mutate.settings import read_settings
 from teachkv.mutate.swap import RanBefore
 from teachkv.mutate.verdicts import Controls
@@ -48,14 +48,14 @@ class Run:
         claims = find_claims(self._items(session, "python"))
         lanes = parse_lanes(option.mutate_lane)
         chosen = {lane: select(registry, claims, session.config, lane) for lane in lanes}
-        taken = sum(len(mutants) for mutants in chosen.values())
-        if not taken:
+        if not any(chosen.values()):
             self.nothing = "no mutant selected; see --mutate-list"
             return
         part = bool(option.mutate_only or option.mutate_shard or is_narrowed(session.config))
         check_cards(registry, session.items, {m.path for ms in chosen.values() for m in ms} if part else None)
         if not option.mutate_only and not option.mutate_shard:
-            self.left_out = sum(lane_of(registry, m) in lanes for m in registry.mutants.values()) - taken
+            judged = [m for m in registry.mutants.values() if not set(lanes).isdisjoint(lanes_of(registry, m))]
+            self.left_out = len(judged) - len({m.id for ms in chosen.values() for m in ms})
             self.notes = list(other_lanes(registry, lanes))
         for lane in [lane for lane in lanes if chosen[lane]]:
             if lane == "nvrtc":
@@ -117,10 +117,10 @@ def check_cards(registry: Registry, items: list[pytest.Item], only: set[Path] | 
 
 def other_lanes(registry: Registry, lanes: list[str]) -> Iterator[str]:
     """Says how many mutants only another lane could judge."""
-    counts = Counter(lane_of(registry, mutant) for mutant in registry.mutants.values())
+    mutants = registry.mutants.values()
+    counts = Counter(lane_of(registry, m) for m in mutants if set(lanes).isdisjoint(lanes_of(registry, m)))
     for lane, count in counts.items():
-        if lane not in lanes:
-            yield f"{count} mutants belong to lane {lane}, which was not asked for"
+        yield f"{count} mutants belong to lane {lane}, which was not asked for"
 
 
 def write_reports(report: Report, kinds: list[str], registry: Registry) -> list[str]:

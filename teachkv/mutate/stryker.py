@@ -55,7 +55,7 @@ def _mutant(result: MutantResult, lines: list[str], strict: bool) -> dict[str, A
     if (result.decoy or result.unpaired) and result.verdict in (Verdict.SURVIVED, Verdict.UNEXERCISED):
         status, reason = "Ignored", f"unpaired: {result.unpaired}" if result.unpaired else "a decoy: it must survive"
     return {
-        "id": result.id,
+        "id": result.id if result.lane == "python" else f"{result.id} in lane {result.lane}",
         "mutatorName": result.id,
         "location": {
             "start": {"line": result.first, "column": len(first) - len(first.lstrip()) + 1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -116,6 +117,33 @@ def test_the_loader_gets_the_mutated_text_and_the_read_is_seen(kernels: Any, iso
     unserved = kernels.mutate(*args)
     assert unserved.code == 3
     assert "no-op of k/m was not applied" in unserved.text  # the canary, which survives, would fail the run alone
+
+
+@pytest.mark.parametrize("lane", ["host", "nvrtc"])
+def test_what_a_lane_judges_is_not_said_to_be_left_out(kernels: Any, lane: str) -> None:
+    kernels.write("tests/test_other.py", "def test_other(): pass\n")
+    done = kernels.mutate(f"--mutate-lane={lane}")
+    assert (done.report["left_out"], done.report["notes"]) == (0, []), done.text
+
+
+def test_of_narrowed_tests_each_unclaimed_kernel_mutant_is_left_out_once(kernels: Any) -> None:
+    second = KERNEL.replace("k]", "l]").replace("k/m", "l/m").replace("i > n", "i < n")
+    kernels.write("toy/k.cu", KERNEL.format(words="") + second.format(words=" sync"))
+    done = kernels.mutate("--mutate-lane=nvrtc", "tests/test_toy.py")
+    assert (done.report["left_out"], done.report["notes"]) == (1, []), done.text
+    done = kernels.mutate("--mutate-lane=host", "tests/test_toy.py")
+    notes = ["1 mutants belong to lane tsan, which was not asked for"]
+    assert (done.report["left_out"], done.report["notes"]) == (0, notes), done.text
+
+
+def test_two_lanes_may_judge_the_same_kernel(kernels: Any) -> None:
+    done = kernels.mutate("--mutate-lane=host,nvrtc", "--mutate-report=stryker:s.json")
+    found = {(result["id"], result["lane"], result["verdict"]) for result in done.report["results"]}
+    assert found == {("k/m", "host", "killed"), ("k/m", "nvrtc", "compiles")}, done.text
+    assert (done.code, done.report["left_out"]) == (0, 0), done.text
+    assert "1 mutant of 1 guard: 1 compiles, 1 killed; all cards hold" in done.text
+    [file] = json.loads((kernels.root / "s.json").read_text())["files"].values()
+    assert [mutant["id"] for mutant in file["mutants"]] == ["k/m in lane host", "k/m in lane nvrtc"]
 
 
 def test_a_dropped_barrier_belongs_to_the_race_lane(kernels: Any) -> None:
