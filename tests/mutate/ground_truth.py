@@ -53,6 +53,7 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1",
 }
+LANES = {"numba-nojit": {"NUMBA_DISABLE_JIT": "1"}, "numba-sim": {"NUMBA_ENABLE_CUDASIM": "1"}}
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "site", "*.egg-info")
 
 
@@ -77,7 +78,7 @@ def truth(root: Path, result: dict[str, Any], timeout: float) -> str:
     with tempfile.TemporaryDirectory() as name:
         copy = patched(root, Path(name), result)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "truth_recorder", "-p", "no:cacheprovider"]
-        environment = {**os.environ, **ENVIRONMENT}
+        environment = {**os.environ, **ENVIRONMENT, **LANES.get(result["lane"], {})}
         environment.pop("PYTEST_ADDOPTS", None)
         environment["PYTHONPATH"] = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
         try:

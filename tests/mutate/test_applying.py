@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutate.ground_truth import compare
+from tests.mutate.ground_truth import compare, truth
 
 RAN = "ran before the fork"
 WAYS = {
@@ -105,3 +105,10 @@ def test_patching_the_disk_and_running_plain_pytest_says_the_same(done: Any, mon
     assert compare(done.root, done.report) == []
     wrong = {**done.report, "results": [{**done.report["results"][0], "verdict": "survived"}]}
     assert len(compare(done.root, wrong)) == 1
+
+
+def test_plain_pytest_runs_in_the_lane_of_the_verdict(toy: Any) -> None:
+    toy.write("tests/test_toy.py", "import os\ndef test_lane(): assert 'NUMBA_ENABLE_CUDASIM' in os.environ\n")
+    result = {"path": "toy/core.py", "first": 1, "last": 1, "replacement": "def clamp(x):", "tests": {"tests": "passed"}}
+    found = {lane: truth(toy.root, {**result, "lane": lane}, 60.0) for lane in ("python", "numba-sim")}
+    assert found == {"python": "killed", "numba-sim": "survived"}
