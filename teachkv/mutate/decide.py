@@ -209,7 +209,9 @@ class Decider:
             trial.widened = True
             reaching = self._reaching(trial.mutant)
             stop = () if bench.option.mutate_matrix else self._stop
-            left = reaching if bench.option.mutate_matrix else [n for n in reaching if n not in result.tests]
+            left = reaching
+            if not bench.option.mutate_matrix:
+                left = bench.baseline.shortest_first([n for n in reaching if n not in result.tests])
             if left:
                 self._put(trial, bench.task(trial.mutant, left, stop))
                 return

@@ -109,6 +109,7 @@ def test_patching_the_disk_and_running_plain_pytest_says_the_same(done: Any, mon
 
 def test_plain_pytest_runs_in_the_lane_of_the_verdict(toy: Any) -> None:
     toy.write("tests/test_toy.py", "import os\ndef test_lane(): assert 'NUMBA_ENABLE_CUDASIM' in os.environ\n")
-    result = {"path": "toy/core.py", "first": 1, "last": 1, "replacement": "def clamp(x):", "tests": {"tests": "passed"}}
+    place = {"path": "toy/core.py", "first": 1, "last": 1}
+    result = {**place, "replacement": "def clamp(x):", "tests": {"tests": "passed"}}
     found = {lane: truth(toy.root, {**result, "lane": lane}, 60.0) for lane in ("python", "numba-sim")}
     assert found == {"python": "killed", "numba-sim": "survived"}

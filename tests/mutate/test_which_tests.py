@@ -66,6 +66,31 @@ def test_the_matrix_runs_every_test_that_reaches(project: Any) -> None:
     assert names == {"test_f": "assertion", "test_also": "assertion"}
 
 
+SLOW_FIRST = """
+    import pytest, time
+    from toy.core import f
+
+    def test_long():
+        time.sleep(0.2)
+        assert f(2) == 3
+
+    def test_short():
+        assert f(2) == 3
+
+    @pytest.mark.kills("g/m")
+    def test_weak():
+        assert f(2) == 3
+"""
+
+
+def test_among_tests_that_reach_the_shortest_run_first(project: Any) -> None:
+    make(project, tests=SLOW_FIRST)
+    done = project.mutate("--mutate-auto")
+    killers = {r["killer"].rpartition("::")[2] for r in done.report["results"] if r["automatic"]}
+    assert killers <= {"test_short", "test_weak"}, done.text
+    assert "test_short" in killers, done.text
+
+
 def test_narrowed_tests_narrow_the_mutants(project: Any) -> None:
     make(project)
     project.write("tests/test_other.py", "def test_o(): pass\n")
