@@ -60,12 +60,12 @@ LOADER = """
     import os
     from pathlib import Path
 
-    def text():
+    def text(wanted="k.cu"):
         for entry in os.environ.get("TOY_KERNELS", "").split(":"):
             name, _, path = entry.partition("=")
-            if name == "k.cu":
+            if name == wanted:
                 return Path(path).read_text()
-        return (Path(__file__).parent / "k.cu").read_text()
+        return (Path(__file__).parent / wanted).read_text()
 
     def code(text):
         lines = [line.replace(" + 0", "").strip() for line in text.splitlines() if not line.lstrip().startswith("//")]
@@ -166,6 +166,33 @@ def test_the_compiler_alone_finds_the_same_kernel_and_no_kernel(
     kernels.write("toy/k.cu", KERNEL.format(words="").replace("if (i > n) return;", new))
     done = kernels.mutate("--mutate-lane=nvrtc")
     assert (done.verdict("k/m"), done.code) == (verdict, code), done.text
+
+
+GPU_TESTS = """
+    import pytest
+    from toy.loader import code, text
+
+    pytestmark = pytest.mark.gpu
+
+    @pytest.mark.kills("k/m")
+    def test_k():
+        assert "if (i >= n) return;" in code(text())
+
+    def test_both():
+        assert all("if (i >= n) return;" in code(text(name)) for name in ("k.cu", "l.cu"))
+"""
+
+
+def test_on_a_device_what_no_test_claims_meets_all_of_its_tests(kernels: Any) -> None:
+    pyproject = kernels.root / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text() + 'markers = ["gpu: needs a device"]\n')
+    kernels.write("cupy.py", "")
+    kernels.write("toy/l.cu", KERNEL.format(words=" sync").replace("k]", "l]").replace("k/m", "l/m"))
+    kernels.write("tests/test_gpu.py", GPU_TESTS)
+    done = kernels.mutate("--mutate-lane=gpu", fresh=True)
+    assert (done.verdict("k/m"), done.result("k/m")["killer"]) == ("killed", "tests/test_gpu.py::test_k"), done.text
+    assert (done.verdict("l/m"), done.result("l/m")["killer"]) == ("killed", "tests/test_gpu.py::test_both"), done.text
+    assert done.report["left_out"] == 0
 
 
 def test_a_lane_that_lacks_its_tools_says_so(kernels: Any) -> None:
