@@ -60,6 +60,7 @@ def test_grids_beyond_the_limits_are_refused_not_dropped(echo: Any) -> None:
     for grid in ((1, 65536, 1), (1, 1, 65536), (2**31, 1, 1)):
         with pytest.raises(ValueError, match="larger than"):
             echo(out)(grid, (1, 1, 1), (out, 1.0, 1, 1, 1))
+    limits.check_shape("echo", (2**31 - 1, 65535, 65535), (1, 1, 1), 0, 90)
     with pytest.raises(ValueError, match="threads per block"):
         echo(out)((1, 1, 1), (1025, 1, 1), (out, 1.0, 1, 1, 1))
 
