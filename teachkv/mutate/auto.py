@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -93,7 +92,7 @@ def _in_span(file: SourceFile, mutant: Mutant, span: Span) -> Iterator[Mutant]:
     for piece in (piece for piece in _pieces(file.text) if span.first <= piece.first and piece.last <= span.last):
         old = tuple(lines[piece.first - 1 : piece.last])
         margin = old[0][: len(old[0]) - len(old[0].lstrip())]
-        for name, statement in variants(copy.deepcopy(piece.statement)):
+        for name, statement in variants(piece.statement):
             new = _header(statement) if _is_compound(statement) else ast.unparse(statement)
             number += 1
             made = Mutant(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
+from typing import Any
 
 _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -13,6 +13,7 @@ _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
 }  # fmt: skip
+_BLOCKS = ("body", "orelse", "finalbody", "handlers")
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 Change = Callable[[ast.AST], ast.AST | None]
@@ -22,39 +23,39 @@ def variants(statement: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
     """(rule, changed statement) for each rule at each place where it applies. The body of a block is left alone."""
     if isinstance(statement, (ast.If, ast.While)):
         for name, value in (("true", True), ("false", False)):
-            block = copy.deepcopy(statement)
-            block.test = ast.copy_location(ast.Constant(value), statement.test)
-            yield name, block
+            yield name, _with(statement, statement.test, ast.Constant(value))
     elif isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.Assert, ast.Continue, ast.Break)):
         yield "removed", ast.copy_location(ast.Pass(), statement)
     elif isinstance(statement, ast.Return) and statement.value is not None:
         yield "none", ast.copy_location(ast.Return(ast.Constant(None)), statement)
-    for index in range(len(list(_expressions(statement)))):
+    for node in _expressions(statement):
         for name, rule in RULES.items():
-            changed = copy.deepcopy(statement)
-            node = list(_expressions(changed))[index]
             new = rule(node)
             if new is not None:
-                _Replace(node, new).visit(changed)
-                yield name, changed
+                yield name, _with(statement, node, new)
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
     """The expressions of a statement, those of a block's body aside."""
     for name, value in ast.iter_fields(statement):
-        if name in ("body", "orelse", "finalbody", "handlers"):
+        if name in _BLOCKS:
             continue
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, ast.AST):
                 yield from (node for node in ast.walk(part) if isinstance(node, ast.expr))
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old, self._new = old, new
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        return ast.copy_location(self._new, node) if node is self._old else super().generic_visit(node)
+def _with(tree: Any, old: ast.AST, new: ast.AST) -> Any:
+    """The tree with `new` in place of `old`, as a copy that shares what did not change; blocks are always shared."""
+    if tree is old:
+        return ast.copy_location(new, old)
+    if isinstance(tree, list):
+        return [_with(part, old, new) for part in tree]
+    if not isinstance(tree, ast.AST):
+        return tree
+    block = _BLOCKS if isinstance(tree, ast.stmt) else ()
+    fields = {name: value if name in block else _with(value, old, new) for name, value in ast.iter_fields(tree)}
+    return ast.copy_location(type(tree)(**fields), tree)
 
 
 def _compare(node: ast.AST) -> ast.AST | None:

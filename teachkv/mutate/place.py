@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from teachkv.mutate.cards import Cards, Guard, Mutant, read_inline, read_sidecar
@@ -53,8 +54,7 @@ class SourceFile:
         return self.path.suffix == ".py"
 
     def lex(self, lines: tuple[str, ...]) -> list[Token]:
-        text = "\n".join(_dedent(lines, lines)) + "\n"
-        return python_tokens(text) if self.is_python else cuda_tokens(text)
+        return _lex(lines, self.is_python)
 
     def locate(self, mutant: Mutant, guards: dict[str, Guard]) -> Span:
         """The lines that the `-` lines stand for. Raises DriftError when the code below differs from them."""
@@ -106,6 +106,12 @@ class SourceFile:
         margin = first[: len(first) - len(first.lstrip())]
         new = [(margin + line).rstrip() for line in _dedent(mutant.new, mutant.old)]
         return new + [""] * (span.last - span.first + 1 - len(new)) if pad else new
+
+
+@cache  # a card is asked for its tokens a dozen times in a run
+def _lex(lines: tuple[str, ...], python: bool) -> list[Token]:
+    text = "\n".join(_dedent(lines, lines)) + "\n"
+    return python_tokens(text) if python else cuda_tokens(text)
 
 
 def _read_sidecar(sidecar: Path, source: Path) -> tuple[Cards, list[Note]]:
