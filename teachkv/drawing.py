@@ -1,7 +1,6 @@
 """From a step's logits to what each sequence gained: drawn tokens and text, or the error that ends it."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from cuda_kernels.registry import Ops
 from teachkv.errors import NonFiniteLogits, TeachKVError
 from teachkv.finish import Limits, accept
-from teachkv.inputs import Wanted
+from teachkv.inputs import Chunk
 from teachkv.kv.view import Array
 from teachkv.sample import Draw, Drawing, begin_draw, finish_draw, log_softmax, sample_batch
 from teachkv.sample.logprobs import report
@@ -18,7 +17,8 @@ from teachkv.sequence import Sequence
 
 @dataclass(slots=True)
 class Outcome:
-    """Tokens drawn and appended, the text that may be shown, or an error (then the rest may be there as well)."""
+    """What a step did for one sequence: tokens drawn and appended, the text that may be shown now, or an error (then
+    the rest may be there as well)."""
 
     sequence: Sequence
     tokens: list[int] = field(default_factory=list)
@@ -28,9 +28,9 @@ class Outcome:
 
 @dataclass(slots=True)
 class FirstRound:
-    """The draw that a step begins at once, before anybody has looked at a token: `wanted[b]` says whose row b is."""
+    """The draw that a step begins at once, before anybody has looked at a token: row b is of `chunks[b]`."""
 
-    wanted: list[Wanted]
+    chunks: list[Chunk]
     drawing: Drawing
 
     @property
@@ -39,10 +39,10 @@ class FirstRound:
         tokens: Array = self.drawing.tokens
         return tokens
 
-    def rows_of(self, unseen: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-        """(place, sequence id) -> (place, row of that sequence's token in `tokens`)."""
-        row = {want.id: b for b, want in enumerate(self.wanted)}
-        return [(place, row[id]) for place, id in unseen]
+    def rows_of(self, ids: list[int]) -> list[int]:
+        """Rows of these sequences' tokens in `tokens`."""
+        row = {chunk.sequence.id: b for b, chunk in enumerate(self.chunks)}
+        return [row[id] for id in ids]
 
     def wait(self) -> float:
         """Until the tokens are on the host; returns the seconds that took."""
@@ -52,56 +52,45 @@ class FirstRound:
         return time.perf_counter() - began
 
 
-def begin_round(
-    ops: Ops, logits: Array, wanted: tuple[Wanted, ...], sequences: Mapping[int, Sequence]
-) -> FirstRound | None:
+def begin_round(ops: Ops, logits: Array, wanted: tuple[Chunk, ...]) -> FirstRound | None:
     """Start the draws of all sequences that draw; None if there are none. logits [M, V] as for `draw_tokens`."""
-    going = [want for want in wanted if want.draw]
+    going = [chunk for chunk in wanted if chunk.draw]
     if not going:
         return None
-    who = [sequences[want.id] for want in going]
+    who = [chunk.sequence for chunk in going]
     places = [sequence.state.index + sequence.unseen for sequence in who]
-    rows = rows_at(logits, [want.draws_at for want in going])
+    rows = rows_at(logits, [chunk.draws_at for chunk in going])
     return FirstRound(going, begin_draw(ops, rows, [sequence.state for sequence in who], places))
 
 
 def draw_tokens(
-    ops: Ops,
-    logits: Array,
-    wanted: tuple[Wanted, ...],
-    sequences: Mapping[int, Sequence],
-    limits: Limits,
-    first: FirstRound | None,
+    ops: Ops, logits: Array, wanted: tuple[Chunk, ...], limits: Limits, first: FirstRound | None
 ) -> list[Outcome]:
-    """One outcome per sequence that draws and is still here. logits [M, V]; `wanted` says whose rows they are.
+    """One outcome per sequence that draws and is still here. logits [M, V] are rows of the chunks `wanted`.
 
     Without drafts there is one round, the `first`. With drafts, round i looks at the rows whose first i drafts have all
     come true.
     """
-    draws = (
-        {} if first is None else dict(zip((w.id for w in first.wanted), finish_draw(ops, first.drawing), strict=True))
-    )
+    draws = iter([] if first is None else finish_draw(ops, first.drawing))
     outcomes: list[Outcome] = []
-    going: list[tuple[Outcome, Wanted]] = []
-    for want in wanted:
+    going: list[tuple[Outcome, Chunk]] = []
+    for chunk in wanted:
+        draw, sequence = next(draws) if chunk.draw else None, chunk.sequence
         # guard[surplus-dropped]: it ended with the token before, which nobody knew when this one was asked for
         # mutant[surplus-dropped/ended-goes-on]:
-        #   - sequence = sequences.get(want.id)
-        #   - if sequence is None:
-        #   -     continue
-        #   + sequence = sequences[want.id]
-        sequence = sequences.get(want.id)
-        if sequence is None:
+        #   - if sequence.finished:
+        #   + if False:
+        if sequence.finished:
             continue
         outcome = Outcome(sequence)
         if sequence.wants_prompt_logprobs:
-            outcome.error = note_prompt_logprobs(sequence, logits, want)
-        if want.draw or outcome.error is not None:
+            outcome.error = note_prompt_logprobs(sequence, logits, chunk)
+        if draw is not None or outcome.error is not None:
             outcomes.append(outcome)
-        if want.draw and outcome.error is None and goes_on(outcome, want, draws[want.id], limits):
-            going.append((outcome, want))
+        if draw is not None and outcome.error is None and goes_on(outcome, chunk, draw, limits):
+            going.append((outcome, chunk))
     while going:
-        rows = rows_at(logits, [want.draws_at + len(outcome.tokens) for outcome, want in going])
+        rows = rows_at(logits, [chunk.draws_at + len(outcome.tokens) for outcome, chunk in going])
         more = sample_batch(ops, rows, [outcome.sequence.state for outcome, _ in going])
         going = [pair for pair, draw in zip(going, more, strict=True) if goes_on(*pair, draw, limits)]
     return outcomes
@@ -113,7 +102,7 @@ def rows_at(logits: Array, rows: list[int]) -> Array:
     return picked
 
 
-def goes_on(outcome: Outcome, want: Wanted, draw: Draw, limits: Limits) -> bool:
+def goes_on(outcome: Outcome, chunk: Chunk, draw: Draw, limits: Limits) -> bool:
     """Take the draw in; True if a draft stood here and was right, so that the next position counts too."""
     sequence = outcome.sequence
     # guard[error-ends-request]: an arg-max over NaN is an index like any other, and text made of it reads like text
@@ -131,21 +120,21 @@ def goes_on(outcome: Outcome, want: Wanted, draw: Draw, limits: Limits) -> bool:
     place = len(outcome.tokens) - 1
     # guard[draft-accepted]: a draft counts only if plain decoding would have drawn it here with its own random number
     # mutant[draft-accepted/always]:
-    #   - return not sequence.finished and want.drafts[place : place + 1] == (draw.token,)
-    #   + return not sequence.finished and place < len(want.drafts)
+    #   - return not sequence.finished and chunk.drafts[place : place + 1] == (draw.token,)
+    #   + return not sequence.finished and place < len(chunk.drafts)
     # mutant[draft-accepted/past-the-end]:
-    #   - return not sequence.finished and want.drafts[place : place + 1] == (draw.token,)
-    #   + return want.drafts[place : place + 1] == (draw.token,)
-    return not sequence.finished and want.drafts[place : place + 1] == (draw.token,)
+    #   - return not sequence.finished and chunk.drafts[place : place + 1] == (draw.token,)
+    #   + return chunk.drafts[place : place + 1] == (draw.token,)
+    return not sequence.finished and chunk.drafts[place : place + 1] == (draw.token,)
 
 
-def note_prompt_logprobs(sequence: Sequence, logits: Array, want: Wanted) -> NonFiniteLogits | None:
+def note_prompt_logprobs(sequence: Sequence, logits: Array, chunk: Chunk) -> NonFiniteLogits | None:
     """Each of the rows speaks of the prompt token that follows it; said once, not again when a preempted request is
     computed anew. Returns the error that ends the request if a row is not finite."""
     request, params = sequence.request, sequence.request.params
     known = request.prompt_logprobs = request.prompt_logprobs or [None]
-    for index in range(want.count):
-        at, row = want.position + index + 1, logits[want.first + index]
+    for index in range(chunk.rows):
+        at, row = chunk.start + chunk.count - chunk.rows + index + 1, logits[chunk.first_row + index]
         # guard[said-once]: a prompt that is computed again after a shortage has reported these positions already
         # mutant[said-once/again]:
         #   - if at != len(known) or at >= sequence.prompt_len:

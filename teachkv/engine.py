@@ -19,14 +19,14 @@ learns one step late that a sequence has ended; what n+1 did for that sequence i
 import time
 
 from teachkv.arrivals import Arrivals
-from teachkv.drawing import begin_round, draw_tokens
+from teachkv.drawing import Outcome, begin_round, draw_tokens
 from teachkv.errors import PlanRefused
 from teachkv.inputs import Chunk, build_inputs, decode_chunks, handed_over, prefill_chunks
 from teachkv.kv.view import Array
 from teachkv.model import Model
 from teachkv.observe import Observer
 from teachkv.recording import record_of
-from teachkv.roster import Progress, Roster, too_large
+from teachkv.roster import Roster, too_large
 from teachkv.schedule import Plan
 from teachkv.speculate import draft_room, propose
 from teachkv.work import Work
@@ -47,7 +47,7 @@ class Engine:
         self.in_flight: Work | None = None
         self.arrivals = Arrivals(model.ops.xp, self.scheduler.limits.max_num_seqs) if overlap else None
 
-    def step(self) -> list[Progress]:
+    def step(self) -> list[Outcome]:
         """Carry out one plan. Whatever goes wrong, no sequence is lost: drawn tokens stand, rows are computed anew."""
         try:
             return self.overlapped() if self.overlap else self.ordinary()
@@ -57,17 +57,17 @@ class Engine:
             self.roster.start_over()
             raise
 
-    def ordinary(self) -> list[Progress]:
+    def ordinary(self) -> list[Outcome]:
         work = self.launch(self.next_plan())
         return self.settle(work)
 
-    def overlapped(self) -> list[Progress]:
+    def overlapped(self) -> list[Outcome]:
         """The same one step ahead: the next step is launched before the tokens of this one are looked at."""
         work = self.awaited() or self.launch(self.next_plan())
         self.in_flight = self.launch_ahead(work)
-        progress = self.settle(work)
+        outcomes = self.settle(work)
         self.in_flight = self.awaited()
-        return progress
+        return outcomes
 
     def awaited(self) -> Work | None:
         """The step in flight, unless all of its sequences have ended: then nobody waits for it, and nothing of it is
@@ -79,9 +79,9 @@ class Engine:
         """The step after `work`, whose tokens nobody has seen; None if that step cannot do without them."""
         if work.refusal is not None or work.first is None:
             return None
-        for want in work.first.wanted:
-            if want.id in self.roster.sequences:
-                self.roster.expect(self.roster.sequences[want.id])
+        for chunk in work.first.chunks:
+            if not chunk.sequence.finished:
+                self.roster.expect(chunk.sequence)
         work.told = True
         plan = self.next_plan()
         why = self.reason_to_wait(plan)
@@ -118,7 +118,7 @@ class Engine:
         unfit = [self.roster.sequences[id] for id in plan.unfit]
         failed = [self.roster.fail(sequence, too_large(sequence)) for sequence in unfit]
         work = self.work_of(plan)
-        work.began, work.progress, work.ahead = began, failed, before is not None
+        work.began, work.outcomes, work.ahead = began, failed, before is not None
         try:
             if plan.ids:
                 self.run(work, before)
@@ -129,18 +129,21 @@ class Engine:
         work.notes += (["overlap"] if work.ahead else []) + self.take_events()
         return work
 
-    def settle(self, work: Work) -> list[Progress]:
+    def settle(self, work: Work) -> list[Outcome]:
         """Look at the drawn tokens: append, end, publish; then tell the observer."""
-        work.surplus = {id for id in work.plan.ids if id not in self.roster.sequences}
+        handed_back_early = work.counted and not work.has_drafts
         for chunk in work.all_chunks:
             chunk.sequence.unseen = 0
-            chunk.sequence.in_flight -= chunk.count if work.counted and not work.has_drafts else 0
+            if handed_back_early:
+                chunk.sequence.in_flight -= chunk.count
+            if chunk.sequence.finished:
+                work.surplus.add(chunk.sequence.id)
         if work.refusal is not None:
-            work.progress += self.give_up(work, work.refusal)
+            work.outcomes += self.give_up(work, work.refusal)
         elif work.counted:
-            work.progress += self.take_in(work)
+            work.outcomes += self.take_in(work)
         if self.in_flight is not None:
-            ended = {gained.sequence.id for gained in work.progress if gained.sequence.finished}
+            ended = {outcome.sequence.id for outcome in work.outcomes if outcome.sequence.finished}
             work.notes += [f"surplus id={id}" for id in self.in_flight.plan.ids if id in ended]
         events, kept, now = self.take_events(), self.observer.trace is not None, time.perf_counter()
         seconds, self.settled_at = now - max(work.began, self.settled_at), now
@@ -148,26 +151,25 @@ class Engine:
         self.observer.see(record_of(work, events, self.scheduler.counts()[2], seconds, kept=kept), hit_rate)
         if not self.roster.sequences:
             self.observer.log.flush(hit_rate)  # a short run shows its line too
-        return work.progress
+        return work.outcomes
 
-    def take_in(self, work: Work) -> list[Progress]:
+    def take_in(self, work: Work) -> list[Outcome]:
         """Wait for the tokens; what each sequence gained, in the order of the plan."""
         assert work.inputs is not None
         assert work.logits is not None
         if work.first is not None:
             work.waited = work.first.wait()
-        work.outcomes = draw_tokens(
-            self.model.ops, work.logits, work.inputs.wanted, self.roster.sequences, self.roster.limits, work.first
-        )
+        work.drawn = draw_tokens(self.model.ops, work.logits, work.inputs.wanted, self.roster.limits, work.first)
         if work.has_drafts:
             self.hand_back(work, work.kept())
-        progress = [self.roster.settle(outcome, told=work.told) for outcome in work.outcomes]
+        for outcome in work.drawn:
+            self.roster.settle(outcome, told=work.told)
         for chunk in work.chunks["prefill"]:
             if chunk.draw:
                 self.roster.publish(chunk.sequence)
-        return progress
+        return work.drawn
 
-    def give_up(self, work: Work, refusal: PlanRefused | MemoryError) -> list[Progress]:
+    def give_up(self, work: Work, refusal: PlanRefused | MemoryError) -> list[Outcome]:
         """The plan could not be carried out. The next one will be another: smaller, or with one sequence less."""
         if isinstance(refusal, MemoryError):
             work.refused = "out of memory"
@@ -179,9 +181,8 @@ class Engine:
     def work_of(self, plan: Plan) -> Work:
         sequences = self.roster.sequences
         drafts = self.drafts(plan) if self.speculative_tokens and plan.decode else None
-        return Work(
-            plan, {"decode": decode_chunks(plan, sequences, drafts), "prefill": prefill_chunks(plan, sequences)}
-        )
+        decode, prefill = decode_chunks(plan, sequences, drafts), prefill_chunks(plan, sequences)
+        return Work(plan, {"decode": decode, "prefill": prefill}, any(chunk.drafts for chunk in decode))
 
     def drafts(self, plan: Plan) -> dict[int, list[int]]:
         """Guesses for each decoder, as many as fit and as the sequence may still draw."""
@@ -205,7 +206,7 @@ class Engine:
         if not work.has_drafts:
             self.hand_back(work, None)
         assert work.inputs is not None
-        work.first = begin_round(self.model.ops, work.logits, work.inputs.wanted, self.roster.sequences)
+        work.first = begin_round(self.model.ops, work.logits, work.inputs.wanted)
         if self.arrivals is not None and work.first is not None:
             work.first.drawing.fetch = self.arrivals.expect(work.first.drawing.tokens)
 
@@ -224,7 +225,8 @@ class Engine:
         began = time.perf_counter()
         tokens = inputs.tokens
         if before is not None and before.first is not None:
-            tokens = handed_over(self.model.ops.xp, tokens, before.first.rows_of(inputs.unseen), before.first.tokens)
+            places, ids = inputs.unseen
+            tokens = handed_over(self.model.ops.xp, tokens, places, before.first.rows_of(ids), before.first.tokens)
         logits = self.model.forward(tokens, inputs.parts, inputs.logits_at)
         work.forward_seconds = time.perf_counter() - began
         return logits

@@ -18,9 +18,10 @@ class Limits:
 
     def left(self, sequence: Sequence) -> int:
         """Tokens that the sequence may still draw."""
-        room = self.max_model_len - len(sequence.tokens)
-        wanted = sequence.request.params.max_tokens
-        return room if wanted is None else min(room, wanted - sequence.num_generated)
+        wanted, most = sequence.request.params.max_tokens, self.max_model_len
+        if wanted is not None and sequence.prompt_len + wanted < most:
+            most = sequence.prompt_len + wanted
+        return most - len(sequence.tokens)
 
 
 def accept(sequence: Sequence, draw: Draw, limits: Limits) -> str:

@@ -36,6 +36,9 @@ class Desk:
         self.there = xp.zeros(words, dtype=np.int32)
         self.cu_seqlens = xp.arange(rows + 1, dtype=np.int32)
         self.rows, self.half = rows, half
+        self.sent = xp.cuda.Event(disable_timing=True)
+        self.lines = {name: self.line(self.host, name) for name in LINES}
+        self.tables = [self.table(self.host, which) for which in (0, 1)]
 
     def line(self, buffer: Array, name: str) -> Array:
         at = LINES.index(name) * self.rows
@@ -49,21 +52,23 @@ class Desk:
     def fill(self, tokens: Array, geometry: Geometry, cos: Array, sin: Array) -> None:
         """Rows that the step does not use are padding: buffer row -1, which kernels skip. Tokens that lie on the device
         are copied there, in the same stream: nobody need know them yet."""
+        self.sent.synchronize()  # after a step that broke off the last copy may still be reading
         count = len(tokens)
         pads = 0 if geometry.lead_pad is None else geometry.lead_pad
         values = {"row": geometry.row, "lead_pad": pads, "end": geometry.end, "column": geometry.column}
         self.host[:] = 0
-        self.line(self.host, "row")[count:] = -1
+        self.lines["row"][count:] = -1
         here = isinstance(tokens, np.ndarray)
         if here:
-            self.line(self.host, "tokens")[:count] = tokens
+            self.lines["tokens"][:count] = tokens
         for name, value in values.items():
-            self.line(self.host, name)[:count] = value
-        self.table(self.host, 0)[:count] = cos
-        self.table(self.host, 1)[:count] = sin
-        self.there.set(self.host)
-        if not here:
-            self.line(self.there, "tokens")[:count] = tokens
+            self.lines[name][:count] = value
+        self.tables[0][:count] = cos
+        self.tables[1][:count] = sin
+        self.there.data.copy_from_host_async(self.host.ctypes.data, self.there.nbytes)
+        self.sent.record()
+        if not here:  # the line of tokens comes first
+            self.there.data.copy_from_device_async(tokens.data, tokens.nbytes)
 
 
 @dataclass(frozen=True, eq=False)

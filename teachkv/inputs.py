@@ -1,7 +1,6 @@
 """From a plan to what the model eats: one flat token axis, decode rows first, then prompt chunks."""
 
 from collections.abc import Mapping
-from collections.abc import Sequence as Run
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ class Chunk:
 
     draw: a token is drawn after the last one that is certain (and after each draft that comes true).
     unseen: its one token is still being drawn by the step before; the host writes 0 in its place.
+    rows, first_row: rows [first_row, first_row + rows) of the step's logits are those of its last `rows` tokens.
     """
 
     sequence: Sequence
@@ -30,6 +30,8 @@ class Chunk:
     draw: bool
     drafts: tuple[int, ...] = ()
     unseen: bool = False
+    rows: int = 0
+    first_row: int = 0
 
     @property
     def tokens(self) -> list[int]:
@@ -43,38 +45,24 @@ class Chunk:
         """Prompt log-probs need the logits of every prompt position."""
         return self.sequence.wants_prompt_logprobs and self.start < self.sequence.prompt_len
 
-
-@dataclass(slots=True)
-class Wanted:
-    """Rows [first, first + count) of the logits belong to sequence `id`; the first was computed at `position`.
-
-    draw: the row `draws_at`, and one more for each draft, is drawn from.
-    """
-
-    id: int
-    first: int
-    count: int
-    position: int
-    draw: bool
-    drafts: tuple[int, ...]
-
     @property
     def draws_at(self) -> int:
-        return self.first + self.count - 1 - len(self.drafts)
+        """The row that is drawn from first; one more for each draft follows."""
+        return self.first_row + self.rows - 1 - len(self.drafts)
 
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """tokens [T]; parts in order; logits_at [M] = flat token indices; `wanted` says whose they are.
+    """tokens [T]; parts in order; logits_at [M] = flat token indices; `wanted` are the chunks whose they are.
 
-    unseen: (flat token index, sequence id) of tokens that are still being drawn.
+    unseen: (flat token indices, sequence ids) of tokens that are still being drawn.
     """
 
     tokens: NDArray[np.int32]
     parts: tuple[Part, ...]
     logits_at: NDArray[np.int32]
-    wanted: tuple[Wanted, ...]
-    unseen: tuple[tuple[int, int], ...] = ()
+    wanted: tuple[Chunk, ...]
+    unseen: tuple[list[int], list[int]] = ([], [])
 
 
 def decode_chunks(
@@ -98,16 +86,21 @@ def build_inputs(chunks: Mapping[Kind, list[Chunk]], views: Mapping[Kind, CacheV
     tokens: list[int] = []
     parts: list[Part] = []
     logits_at: list[int] = []
-    wanted: list[Wanted] = []
-    unseen: list[tuple[int, int]] = []
+    wanted: list[Chunk] = []
+    places: list[int] = []
+    ids: list[int] = []
     for kind, view in views.items():
         offsets = [0]
         for chunk in chunks[kind]:
             if chunk.unseen:
-                unseen.append((len(tokens), chunk.sequence.id))
+                places.append(len(tokens))
+                ids.append(chunk.sequence.id)
             tokens += chunk.tokens
             offsets.append(offsets[-1] + chunk.count)
-            want_logits(chunk, len(tokens), logits_at, wanted)
+            rows = want_logits(chunk, len(tokens), len(logits_at))
+            if rows:
+                logits_at += rows
+                wanted.append(chunk)
         prompt_lens = np.array([c.sequence.prompt_len for c in chunks[kind]], dtype=np.int32)
         parts.append(Part(kind, np.array(offsets, dtype=np.int32), view, prompt_lens=prompt_lens))
     return StepInputs(
@@ -115,16 +108,15 @@ def build_inputs(chunks: Mapping[Kind, list[Chunk]], views: Mapping[Kind, CacheV
         parts=tuple(parts),
         logits_at=np.array(logits_at, dtype=np.int32),
         wanted=tuple(wanted),
-        unseen=tuple(unseen),
+        unseen=(places, ids),
     )
 
 
-def handed_over(xp: Any, tokens: Array, unseen: Run[tuple[int, int]], drawn: Array) -> Array:
-    """tokens [T] where the kernels run. `unseen` = (place, row) takes the token at place from row of drawn [B], which
-    may still be on its way: nothing passes through the host."""
-    if not unseen:
+def handed_over(xp: Any, tokens: Array, places: list[int], rows: list[int], drawn: Array) -> Array:
+    """tokens [T] where the kernels run; the one at places[i] is drawn[rows[i]] of drawn [B], which may still be on its
+    way: nothing passes through the host."""
+    if not places:
         return tokens
-    places, rows = [place for place, _ in unseen], [row for _, row in unseen]
     # guard[failed-draw]: a draw that failed is no token; its row ends when that is seen, and must do no harm until then
     # mutant[failed-draw/looked-up]:
     #   - drawn = xp.maximum(drawn, 0)
@@ -137,14 +129,13 @@ def handed_over(xp: Any, tokens: Array, unseen: Run[tuple[int, int]], drawn: Arr
     return there
 
 
-def want_logits(chunk: Chunk, end: int, logits_at: list[int], wanted: list[Wanted]) -> None:
-    """Note which logits rows this chunk needs; `end` is the flat index after its last token."""
+def want_logits(chunk: Chunk, end: int, first_row: int) -> range:
+    """The flat token indices whose logits this chunk needs, noted in it as rows from `first_row` on; `end` is the flat
+    index after its last token."""
     # guard[last-real-token]: logits are read at each row's own last token, never at a common last column
     # mutant[last-real-token/one-early]:
     #   - needed = chunk.count if chunk.wants_all else (1 + len(chunk.drafts)) * chunk.draw
     #   + needed = chunk.count if chunk.wants_all else (2 + len(chunk.drafts)) * chunk.draw
     needed = chunk.count if chunk.wants_all else (1 + len(chunk.drafts)) * chunk.draw
-    if needed:
-        position = chunk.start + chunk.count - needed
-        wanted.append(Wanted(chunk.sequence.id, len(logits_at), needed, position, chunk.draw, chunk.drafts))
-        logits_at.extend(range(end - needed, end))
+    chunk.rows, chunk.first_row = needed, first_row
+    return range(end - needed, end)

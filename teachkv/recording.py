@@ -3,8 +3,8 @@
 from dataclasses import asdict
 
 from teachkv.attention import Kind
+from teachkv.drawing import Outcome
 from teachkv.observe import RowRecord, StepRecord, TokenRecord
-from teachkv.roster import Progress
 from teachkv.work import Work
 
 
@@ -32,7 +32,7 @@ def record_of(work: Work, events: list[str], resident: int, seconds: float, *, k
         waiting=work.plan.waiting,
         resident=resident,
         rows=tuple(row for kind in work.views for row in rows_of(work, kind)) if ran and kept else (),
-        tokens=tuple(token for gained in work.progress for token in tokens_of(gained)) if kept else (),
+        tokens=tuple(token for gained in work.outcomes for token in tokens_of(gained)) if kept else (),
         events=(*work.plan.events, *events),
         prefill_tokens=sum(c.count for c in work.chunks["prefill"] if c.sequence.id not in surplus) if ran else 0,
         decode_tokens=sum(decoded) if ran else 0,
@@ -55,7 +55,7 @@ def rows_of(work: Work, kind: Kind) -> list[RowRecord]:
     ]
 
 
-def tokens_of(gained: Progress) -> list[TokenRecord]:
+def tokens_of(gained: Outcome) -> list[TokenRecord]:
     """The drawn tokens in order; the last one says why the sequence ended, if it did."""
     records = [TokenRecord(gained.sequence.id, token, None) for token in gained.tokens]
     if records:

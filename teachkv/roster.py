@@ -1,7 +1,5 @@
 """Who is here: sequences by id, which of them hold rows, and every way to come in and to leave."""
 
-from dataclasses import dataclass
-
 from teachkv.drawing import Outcome
 from teachkv.errors import RequestError, TeachKVError
 from teachkv.finish import Limits, finish
@@ -10,15 +8,6 @@ from teachkv.outputs import FinishReason
 from teachkv.reuse import Reuse
 from teachkv.schedule import Scheduler
 from teachkv.sequence import Sequence
-
-
-@dataclass(slots=True)
-class Progress:
-    """What a step did for one sequence: text that may be shown now, and the tokens drawn."""
-
-    sequence: Sequence
-    text: str
-    tokens: tuple[int, ...] = ()
 
 
 class Roster:
@@ -73,33 +62,32 @@ class Roster:
         else:
             self.scheduler.ending(sequence.id)
 
-    def settle(self, outcome: Outcome, *, told: bool = False) -> Progress:
+    def settle(self, outcome: Outcome, *, told: bool = False) -> None:
         """What a sequence gained has been appended: now it ends, or waits for its next step. told: `expect` has told
         the scheduler of the token."""
-        sequence, text, tokens = outcome.sequence, outcome.text, tuple(outcome.tokens)
+        sequence = outcome.sequence
         if outcome.error is not None:
-            text += finish(sequence, "error", error=outcome.error)
+            outcome.text += finish(sequence, "error", error=outcome.error)
             self.forget(sequence)
-        elif not tokens:
-            text += finish(sequence, "length")
+        elif not outcome.tokens:
+            outcome.text += finish(sequence, "length")
             self.retire(sequence)
         elif sequence.finished:
             self.retire(sequence)
         elif not told:
-            self.scheduler.appended(sequence.id, len(tokens))
-        return Progress(sequence, text, tokens)
+            self.scheduler.appended(sequence.id, len(outcome.tokens))
 
-    def end(self, sequence: Sequence, reason: FinishReason) -> Progress:
+    def end(self, sequence: Sequence, reason: FinishReason) -> Outcome:
         """The sequence ends with what it has."""
         text = finish(sequence, reason)
         self.retire(sequence)
-        return Progress(sequence, text)
+        return Outcome(sequence, text=text)
 
-    def fail(self, sequence: Sequence, error: TeachKVError) -> Progress:
+    def fail(self, sequence: Sequence, error: TeachKVError) -> Outcome:
         """The sequence ends by an error. Its rows may hold anything, so nothing of them is published."""
         text = finish(sequence, "error", error=error)
         self.forget(sequence)
-        return Progress(sequence, text)
+        return Outcome(sequence, text=text, error=error)
 
     def publish(self, sequence: Sequence) -> None:
         if self.reuse is not None and sequence.id in self.resident:
@@ -137,7 +125,7 @@ class Roster:
                 self.sequences[sequence.id] = sequence
                 self.scheduler.add(sequence.id, len(sequence.tokens))
 
-    def give_way(self) -> list[Progress]:
+    def give_way(self) -> list[Outcome]:
         """Memory ran out in a step: the newest gives its rows back and is computed again later.
 
         One that is alone gets the prefix cache's memory and tries once more; at the same point again, it fails.

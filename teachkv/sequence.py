@@ -46,9 +46,11 @@ class Sequence:
     stop_reason: int | str | None = None
     error: TeachKVError | None = None
     prompt_len: int = field(init=False)
+    wants_prompt_logprobs: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.prompt_len = len(self.request.prompt.ids)
+        self.wants_prompt_logprobs = self.request.params.prompt_logprobs is not None and self.sample_index == 0
 
     @property
     def generated(self) -> list[int]:
@@ -57,10 +59,6 @@ class Sequence:
     @property
     def num_generated(self) -> int:
         return len(self.tokens) - self.prompt_len
-
-    @property
-    def wants_prompt_logprobs(self) -> bool:
-        return self.request.params.prompt_logprobs is not None and self.sample_index == 0
 
     @property
     def finished(self) -> bool:

@@ -21,7 +21,7 @@ class Serving:
 
     def __init__(self, assembly: Assembly) -> None:
         self.assembly, self.engine = assembly, assembly.engine
-        self.requests = self.ids = 0
+        self.requests = self.ids = self.changes = 0
         self.door, self.inside = threading.Lock(), threading.Lock()
         self.holder: int | None = None
         self.left: list[int] = []
@@ -110,13 +110,14 @@ class Serving:
     def stop(self) -> None:
         """Abort everything; streams that are open end with what they have."""
         with self.turn():
-            self.closed = True
+            self.closed, self.changes = True, self.changes + 1
             for id in list(self.engine.roster.sequences):
                 self.engine.roster.abort(id)
 
     def serve(self, requests: Sequence[Request]) -> Iterator[StreamChunk]:
         """Run until all of these requests have ended. Closing the iterator early aborts what is left of them."""
         watched: list[list[Watch]] = []
+        seen = -1
         try:
             with self.turn():
                 if self.closed:
@@ -130,10 +131,13 @@ class Serving:
                     watched.append([Watch(sample) for sample in self.start(request)])
             while watched:
                 with self.turn():
-                    chunks = news(watched)
+                    # Another caller's step, or `stop`, may have done what this caller waits for.
+                    chunks = news(watched) if seen != self.changes else []
                     if not chunks:
+                        self.changes += 1
                         self.engine.step()
                         chunks = news(watched)
+                    seen = self.changes
                 yield from chunks
                 if any(chunk.output is not None for chunk in chunks):
                     watched = [samples for samples in watched if not all(watch.ended for watch in samples)]
@@ -156,9 +160,10 @@ class Watch:
 
     def news(self) -> StreamChunk | None:
         sample = self.sample
-        if self.ended or (sample.num_generated == self.tokens and not sample.finished):
+        known = sample.prompt_len + self.tokens
+        if self.ended or (len(sample.tokens) == known and not sample.finished):
             return None
-        fresh, text = sample.tokens[sample.prompt_len + self.tokens :], sample.text.text[self.characters :]
+        fresh, text = sample.tokens[known:], sample.text.text[self.characters :]
         self.tokens, self.characters = self.tokens + len(fresh), self.characters + len(text)
         self.ended = sample.finished
         return StreamChunk(sample.request.index, sample.sample_index, text, fresh, sample.finish_reason)

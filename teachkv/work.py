@@ -9,7 +9,6 @@ from teachkv.errors import PlanRefused
 from teachkv.inputs import Chunk, StepInputs
 from teachkv.kv import CacheView
 from teachkv.kv.view import Array
-from teachkv.roster import Progress
 from teachkv.schedule import Plan
 
 
@@ -26,13 +25,14 @@ class Work:
 
     plan: Plan
     chunks: dict[Kind, list[Chunk]]
+    has_drafts: bool = False
     views: dict[Kind, CacheView] = field(default_factory=dict)
     inputs: StepInputs | None = None
     forward_seconds: float = 0.0
     logits: Array | None = None
     first: FirstRound | None = None
+    drawn: list[Outcome] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
-    progress: list[Progress] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     surplus: set[int] = field(default_factory=set)
     refusal: PlanRefused | MemoryError | None = None
@@ -49,14 +49,10 @@ class Work:
         return "decode" if self.chunks["decode"] and "decode" not in self.views else "prefill"
 
     @property
-    def has_drafts(self) -> bool:
-        return any(chunk.drafts for chunk in self.chunks["decode"])
-
-    @property
     def all_chunks(self) -> list[Chunk]:
         return [*self.chunks["decode"], *self.chunks["prefill"]]
 
     def kept(self) -> list[int]:
         """Columns of each decode row that are real: its own token and the drafts that came true."""
-        drawn = {outcome.sequence.id: len(outcome.tokens) for outcome in self.outcomes}
+        drawn = {outcome.sequence.id: len(outcome.tokens) for outcome in self.drawn}
         return [max(drawn[chunk.sequence.id], 1) for chunk in self.chunks["decode"]]

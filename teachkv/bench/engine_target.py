@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class EngineTarget:
         self.stamps.append(time.perf_counter())
         return done + [self.event(gained.sequence, gained.tokens) for gained in progress]
 
-    def event(self, sequence: Running, tokens: tuple[int, ...]) -> Event:
+    def event(self, sequence: Running, tokens: Iterable[int]) -> Event:
         error = None if sequence.error is None else f"{type(sequence.error).__name__}: {sequence.error}"
         return Event(
             self.keys[sequence.id],

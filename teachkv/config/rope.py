@@ -56,37 +56,49 @@ class RopeConfig:
         return f"{self.kind}, theta {self.theta:.10g}{extra[self.kind]}"
 
 
+Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
+TABLED = 1 << 16  # positions up to which cos and sin are kept once they were asked for
+
+
 class Rope:
     """Tables for one config. Angles are float64: at position 65535 a float32 angle is already off by 4e-3."""
 
     def __init__(self, config: RopeConfig) -> None:
         self.config = config
         self.frequencies = inverse_frequencies(config)  # [D/2] float64; for dynamic: up to the original length
+        self.tables = self._turned(np.zeros((0, 1)) * self.frequencies)
 
-    def cos_sin(
-        self, positions: NDArray[np.integer], prompt_lens: NDArray[np.integer] | None = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def cos_sin(self, positions: NDArray[np.integer], prompt_lens: NDArray[np.integer] | None = None) -> Tables:
         """cos, sin float32 [T, D/2] for positions[T]; the attention factor is multiplied in.
 
         prompt_lens[T] is each token's prompt length. Only kind dynamic reads it, and needs it: prompt positions use
         the whole prompt's length, a generated position p uses p + 1, so that recomputing a row gives the same row.
         Raises ValueError if it is missing there.
         """
-        place = np.asarray(positions, dtype=np.float64)[:, None]
+        positions = np.asarray(positions)
+        place = positions.astype(np.float64)[:, None]
         if self.config.depends_on_length:
             if prompt_lens is None:
                 raise ValueError("dynamic rope needs the prompt length of every token")
             # guard[dynamic-length]: a length taken from anything but (position, prompt) changes keys already written
             # mutant[dynamic-length/position-only]:
-            #   - lengths = np.maximum(np.asarray(positions) + 1, np.asarray(prompt_lens))
-            #   + lengths = np.asarray(positions) + 1
+            #   - lengths = np.maximum(positions + 1, np.asarray(prompt_lens))
+            #   + lengths = positions + 1
             # mutant[dynamic-length/batch-wide]:
-            #   - lengths = np.maximum(np.asarray(positions) + 1, np.asarray(prompt_lens))
-            #   + lengths = np.full(len(positions), np.max(np.maximum(np.asarray(positions) + 1, prompt_lens)))
-            lengths = np.maximum(np.asarray(positions) + 1, np.asarray(prompt_lens))
-            angles = place * dynamic_frequencies(self.config, lengths)
-        else:
-            angles = place * self.frequencies
+            #   - lengths = np.maximum(positions + 1, np.asarray(prompt_lens))
+            #   + lengths = np.full(len(positions), np.max(np.maximum(positions + 1, prompt_lens)))
+            lengths = np.maximum(positions + 1, np.asarray(prompt_lens))
+            return self._turned(place * dynamic_frequencies(self.config, lengths))
+        stop = int(np.max(positions, initial=-1)) + 1
+        if stop > TABLED:
+            return self._turned(place * self.frequencies)
+        if stop > len(self.tables[0]):
+            rows = 1 << (stop - 1).bit_length()
+            self.tables = self._turned(np.arange(rows, dtype=np.float64)[:, None] * self.frequencies)
+        cos, sin = self.tables
+        return cos[positions], sin[positions]
+
+    def _turned(self, angles: NDArray[np.float64]) -> Tables:
         factor = self.config.attention_factor
         return (np.cos(angles) * factor).astype(np.float32), (np.sin(angles) * factor).astype(np.float32)
 

@@ -147,8 +147,8 @@ class BatchCache(Protocol):
 
 def checked_counts(ids: Sequence[int], counts: Sequence[int] | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """A part's ids and token counts as tuples. Raises GeometryError if empty, an id repeats, a count is below 1."""
-    members = tuple(int(request_id) for request_id in ids)
-    tokens = (1,) * len(members) if counts is None else tuple(int(count) for count in counts)
+    members = tuple(map(int, ids))
+    tokens = (1,) * len(members) if counts is None else tuple(map(int, counts))
     if not members or len(set(members)) != len(members):
         raise GeometryError(f"a part needs different sequences, got ids {list(members)}")
     if len(tokens) != len(members) or min(tokens) < 1:
@@ -158,7 +158,9 @@ def checked_counts(ids: Sequence[int], counts: Sequence[int] | None) -> tuple[tu
 
 def checked_kept(counts: Sequence[int], kept: Sequence[int] | None) -> tuple[int, ...]:
     """How many of its tokens each row keeps. Raises GeometryError unless 1 <= kept[b] <= counts[b]."""
-    kept = tuple(counts) if kept is None else tuple(int(count) for count in kept)
+    if kept is None:
+        return tuple(counts)
+    kept = tuple(map(int, kept))
     if len(kept) != len(counts) or any(not 1 <= k <= n for k, n in zip(kept, counts, strict=True)):
         raise GeometryError(f"rows that wrote {list(counts)} tokens cannot keep {list(kept)}")
     return kept

@@ -15,6 +15,8 @@ def int_array(values: Sequence[int] | IntArray) -> IntArray:
 
 def runs(first: IntArray, counts: IntArray) -> IntArray:
     """[T]: first[b], first[b]+1, ... counts[b] times, for each row in turn. Columns and positions are both made so."""
+    if (counts == 1).all():  # every plain decode step
+        return np.array(first, dtype=np.int32)
     offsets = np.arange(int(counts.sum()), dtype=np.int32) - np.repeat(np.cumsum(counts) - counts, counts)
     return int_array(np.repeat(first, counts) + offsets)
 

@@ -6,7 +6,7 @@ Letters: B rows of a part, T tokens of a part, R buffer rows, G KV heads, C colu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,7 @@ class Geometry:
     column: IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class LayerView:
+class LayerView(NamedTuple):
     """K and V of one layer, both [R, G, C, D], with the geometry that says which columns are live."""
 
     k: Array

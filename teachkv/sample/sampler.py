@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -95,20 +96,26 @@ def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState], pla
 
 
 def _settings(ops: SamplingOps, states: Sequence[SampleState], places: Sequence[int]) -> tuple[Any, ...]:
-    """temperature, top_k, top_p, min_p, uniform, each [B], on the device; they travel as one array of 32-bit words."""
-    count, params = len(states), [state.params for state in states]
-    words = np.zeros(6 * count, np.float32)
-    if not all(p.greedy for p in params):
-        words[: 2 * count].view(np.float64)[:] = random_numbers(states, places)
-    for place, values in enumerate(
-        ([p.temperature for p in params], [p.top_p for p in params], [p.min_p for p in params])
-    ):
-        words[(2 + place) * count : (3 + place) * count] = values
-    words[5 * count :].view(np.int32)[:] = [max(p.top_k, 0) for p in params]
-    there = ops.xp.asarray(words)
-    uniform = there[: 2 * count].view(np.float64)
-    temperature, top_p, min_p, top_k = (there[i * count : (i + 1) * count] for i in range(2, 6))
-    return temperature, top_k.view(np.int32), top_p, min_p, uniform
+    """temperature, top_k, top_p, min_p, uniform, each [B], on the device."""
+    settings = settings_there(ops.xp, b"".join([state.words for state in states]))
+    if all(state.params.greedy for state in states):
+        return *settings, no_numbers_there(ops.xp, len(states))
+    return *settings, ops.xp.asarray(random_numbers(states, places))
+
+
+@lru_cache(maxsize=16)
+def settings_there(xp: Any, words: bytes) -> tuple[Any, Any, Any, Any]:
+    """temperature, top_k, top_p, min_p of `SampleState.words`, for reading only. They are sent once: a cohort keeps its
+    settings from step to step."""
+    columns = np.frombuffer(words, np.float32).reshape(-1, 4).T
+    temperature, top_p, min_p, top_k = (xp.asarray(np.ascontiguousarray(column)) for column in columns)
+    return temperature, top_k.view(np.int32), top_p, min_p
+
+
+@lru_cache(maxsize=16)
+def no_numbers_there(xp: Any, count: int) -> Any:
+    """Greedy rows look at no random number: zeros [B], for reading only."""
+    return xp.zeros(count, np.float64)
 
 
 def _finish(ops: SamplingOps, drawing: Drawing, token: int, b: int) -> Draw:

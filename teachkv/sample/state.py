@@ -20,7 +20,8 @@ def no_text(token: int) -> str:
 
 
 class SampleState:
-    """One of the `n` completions of a request.
+    """One of the `n` completions of a request. words: temperature, top-p, min-p (float32) and top-k (int32) as bytes;
+    plain: nothing ever changes its logits before a draw.
 
     The state is a function of (params, prompt, seed, sample index, tokens generated): rebuilding it from those, as
     after a preemption, gives the same draws. `accept` is called once for each token that is appended.
@@ -45,6 +46,9 @@ class SampleState:
         self.endings = own_eos | frozenset(params.stop_token_ids)
         self.index = self.first_number = 0
         self.numbers: list[float] = []
+        self.words = np.array([params.temperature, params.top_p, params.min_p], np.float32).tobytes()
+        self.words += np.array([max(params.top_k, 0)], np.int32).tobytes()
+        self.plain = not (self._penalises() or params.logit_bias or params.min_tokens)
         refuse_foreign(params, vocab_size)
         for token in generated:
             self.accept(token)
@@ -57,11 +61,17 @@ class SampleState:
     def processor_at(self, place: int) -> str | None:
         """What the host would do to the logits of generated token `place` before the draw; None: nothing."""
         p = self.params
+        if self.plain:
+            return None
         if p.repetition_penalty != 1 or (place > 0 and (p.presence_penalty != 0 or p.frequency_penalty != 0)):
             return "penalties"
         if p.logit_bias:
             return "logit_bias"
         return "min_tokens" if place < p.min_tokens else None
+
+    def _penalises(self) -> bool:
+        p = self.params
+        return p.repetition_penalty != 1 or p.presence_penalty != 0 or p.frequency_penalty != 0
 
     def process(self, row: NDArray[np.float32]) -> None:
         """row [V] in place: penalties, then logit bias, then bans before min_tokens (the stated order)."""

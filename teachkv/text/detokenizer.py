@@ -55,7 +55,7 @@ class Detokenizer:
         return self.tokenizer.token_bytes(token)
 
     def _stripped(self, text: str) -> str:
-        if not text:
+        if not (text and (self.strip or self.carried)):
             return text
         if self.carried:
             # The prompt's own unfinished character was none after all; its replacement belongs to the prompt.

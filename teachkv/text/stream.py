@@ -71,7 +71,7 @@ class TextStream:
         return more + self._show(self.held)
 
     def _grow(self, new: str) -> str:
-        if self.pushed <= self.min_tokens:
+        if self.pushed <= self.min_tokens or not self.matcher.stops:
             return self._show(new)
         whole = self.held + new
         match = self.matcher.feed(new)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from teachkv.config import ModelConfig, Rope, RopeConfig
-from teachkv.config.rope import inverse_frequencies
+from teachkv.config.rope import TABLED, inverse_frequencies
 from teachkv.errors import ConfigError
 from tests.toys import FAMILIES, NULL, tiny_config
 
@@ -101,6 +101,19 @@ def test_tables_hold_at_long_positions(position: int) -> None:
     for pair, frequency in enumerate(by_hand(config)):
         assert cos[0, pair] == pytest.approx(math.cos(position * frequency), abs=1e-7)
         assert sin[0, pair] == pytest.approx(math.sin(position * frequency), abs=1e-7)
+
+
+def test_a_position_has_one_table_whoever_asks_with_it() -> None:
+    """Rows up to some position are kept, those behind it computed: alone or beside a far one, the bits are the same."""
+    config = RopeConfig("default", 1e6, 64, 131072)
+    grown = Rope(config)
+    for count in (1, 3, 8, 200):
+        positions = np.random.default_rng(count).integers(0, TABLED, count)
+        found = grown.cos_sin(positions)
+        beside = Rope(config).cos_sin(np.append(positions, TABLED + 5))
+        for mine, other in zip(found, beside, strict=True):
+            assert mine.tobytes() == other[:-1].tobytes()
+    assert all(len(table) == TABLED for table in grown.tables)
 
 
 @pytest.mark.kills("dynamic-length/position-only", "dynamic-length/batch-wide")

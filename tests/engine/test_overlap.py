@@ -116,9 +116,9 @@ def test_a_penalty_sees_the_token_before_and_is_named(ordinary: dict[str, Any]) 
 @pytest.mark.kills("failed-draw/looked-up")
 def test_a_draw_that_failed_is_not_looked_up() -> None:
     given, drawn = np.array([7, 0, 9], np.int32), np.array([4, -1], np.int32)
-    assert handed_over(np, given, [(1, 1)], drawn).tolist() == [7, 0, 9]
-    assert handed_over(np, given[:2], [(0, 0), (1, 1)], drawn).tolist() == [4, 0]
-    assert handed_over(np, given, [(2, 0), (0, 1)], drawn).tolist() == [0, 0, 4]
+    assert handed_over(np, given, [1], [1], drawn).tolist() == [7, 0, 9]
+    assert handed_over(np, given[:2], [0, 1], [0, 1], drawn).tolist() == [4, 0]
+    assert handed_over(np, given, [2, 0], [0, 1], drawn).tolist() == [0, 0, 4]
 
 
 @pytest.mark.parametrize("options", [{"speculative_tokens": 2}, {"window_cache": "ring"}])
