@@ -17,7 +17,28 @@ struct Row {
     offset_t start;
     int V;
     float best, temperature;
-    __device__ __forceinline__ float scaled(int id) const { return (static_cast<float>(logits[start + id]) - best) / temperature; }
+    __device__ __forceinline__ float scale(float logit) const { return (logit - best) / temperature; }
+    __device__ __forceinline__ float scaled(int id) const { return scale(logits[start + id]); }
+
+    // Every logit once, in no order: visit(id, logit). A thread asks for sixteen before it looks at the first: one block has a
+    // multiprocessor for itself, and only loads in flight keep it busy. Rows of a V that is no multiple of 4 begin anywhere.
+    template <class Visit>
+    __device__ __forceinline__ void each(Visit visit) const {
+        constexpr int kLoads = 4, kRound = 4 * kLoads * TKV_THREADS;
+        const int me = static_cast<int>(threadIdx.x), even = V % 4 == 0 ? V / kRound * kRound : 0;
+        for (int base = 0; base < even; base += kRound) {
+            float4 four[kLoads];
+#pragma unroll
+            for (int i = 0; i < kLoads; ++i) four[i] = vec_at<float4>(logits, start + base + 4 * (i * TKV_THREADS + me));
+#pragma unroll
+            for (int i = 0; i < kLoads; ++i) {
+                const int id = base + 4 * (i * TKV_THREADS + me);
+                visit(id, four[i].x), visit(id + 1, four[i].y), visit(id + 2, four[i].z), visit(id + 3, four[i].w);
+            }
+        }
+#pragma unroll 4
+        for (int id = even + me; id < V; id += TKV_THREADS) visit(id, static_cast<float>(logits[start + id]));
+    }
 };
 
 struct Cut {
@@ -41,10 +62,10 @@ __device__ __forceinline__ bool beats(Best a, Best b) {
 
 __device__ Best find_best(const Row& row, shared_array<float> value, shared_array<int> id) {
     Best best{__uint_as_float(0xff800000u), kEverything};
-    for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
-        const Best other{row.logits[row.start + i], i};
+    row.each([&](int id, float logit) {
+        const Best other{logit, id};
         if (beats(other, best)) best = other;
-    }
+    });
     for (int step = 16; step > 0; step /= 2) {
         const Best other{__shfl_xor_sync(kAllLanes, best.value, step), __shfl_xor_sync(kAllLanes, best.id, step)};
         if (beats(other, best)) best = other;
@@ -93,13 +114,13 @@ struct Found {
 __device__ Found select(const Row& row, bool by_mass, u64 target, shared_array<u64> bins, shared_array<unsigned> parts, shared_array<u64> answer) {
     for (int i = static_cast<int>(threadIdx.x); i < 3 * 256; i += TKV_THREADS) parts[i] = 0u;
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
-        const float scaled = row.scaled(i);
+    row.each([&](int, float logit) {
+        const float scaled = row.scale(logit);
         const int bin = coarse_bin(scaled);
         const u64 weight = by_mass ? mass_of(scaled) : 1ull;
         for (int p = 0; p < (by_mass ? 3 : 1); ++p)
             if ((weight >> 14 * p & 0x3fffull) != 0ull) atomicAdd(&parts[256 * p + bin], static_cast<unsigned>(weight >> 14 * p & 0x3fffull));
-    }
+    });
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < 256; i += TKV_THREADS)
         bins[i] = parts[i] + (static_cast<u64>(parts[256 + i]) << 14) + (static_cast<u64>(parts[512 + i]) << 28);
@@ -111,14 +132,14 @@ __device__ Found select(const Row& row, bool by_mass, u64 target, shared_array<u
         __syncthreads();
         for (int i = static_cast<int>(threadIdx.x); i < 256; i += TKV_THREADS) bins[i] = 0ull;
         __syncthreads();
-        for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
-            const float scaled = row.scaled(i);
-            if (coarse_bin(scaled) != coarse) continue;
+        row.each([&](int, float logit) {
+            const float scaled = row.scale(logit);
+            if (coarse_bin(scaled) != coarse) return;
             const unsigned key = key_of(scaled);
-            if (shift < 24 && (key >> (shift + 8)) != (found.key >> (shift + 8))) continue;
+            if (shift < 24 && (key >> (shift + 8)) != (found.key >> (shift + 8))) return;
             const u64 weight = by_mass ? mass_of(scaled) : 1ull;
             if (weight != 0ull) atomicAdd(&bins[static_cast<int>(key >> shift & 255u)], weight);
-        }
+        });
         __syncthreads();
         find_bin(found.before, target, bins, answer);
         found.key |= static_cast<unsigned>(answer[0]) << shift;
@@ -153,10 +174,10 @@ __device__ Cut find_cut(const Row& row, int top_k, float top_p, shared_array<u64
     }
     if (top_p < 1.0f) {
         u64 mine = 0;
-        for (int i = static_cast<int>(threadIdx.x); i < row.V; i += TKV_THREADS) {
-            const float scaled = row.scaled(i);
+        row.each([&](int, float logit) {
+            const float scaled = row.scale(logit);
             if (key_of(scaled) < cut.key) mine += mass_of(scaled);
-        }
+        });
         const u64 at_cut = mass_of(-__uint_as_float(cut.key));
         const u64 whole = block_total(mine, bins) + (cut.key == kEverything ? 0ull : at_cut * static_cast<u64>(cut.ties));
         u64 target = static_cast<u64>(static_cast<double>(whole) * static_cast<double>(top_p) * (1.0 - kSlack));

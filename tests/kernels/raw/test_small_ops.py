@@ -102,7 +102,7 @@ def test_strip_gather_scatter(dtype: str, head_dim: int) -> None:
             get(op, "raw")(*arguments)
 
 
-@pytest.mark.parametrize("vocabulary", [1, 33, 700])
+@pytest.mark.parametrize("vocabulary", [1, 33, 700, 1030, 2052])
 def test_sample_draws_the_token_of_the_spec(vocabulary: int) -> None:
     source, rows = rng(), 40
     logits = (source.standard_normal((rows, vocabulary)) * source.choice([0.1, 3, 30], (rows, 1))).astype(np.float32)
