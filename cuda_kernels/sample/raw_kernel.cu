@@ -190,55 +190,91 @@ __device__ Cut find_cut(const Row& row, int top_k, float top_p, shared_array<u64
     return cut;
 }
 
-// Inverse of the cumulative mass in ascending order of id. Warp w owns ids [w * strip, (w + 1) * strip).
-__device__ int draw(const Row& row, Cut cut, float least, double uniform, shared_array<u64> bins, shared_array<u64> answer, shared_array<int> tied) {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    const int strip = (row.V + 32 * kWarps - 1) / (32 * kWarps) * 32;
-    const int first = warp * strip, last = min(first + strip, row.V);
+// A run of ids [first, last), how many tokens on the cut's key have come before it, and the mass of all that is kept before it.
+struct Run {
+    int first, last, ties;
+    u64 mass;
+};
 
+// One warp goes through a run in ascending order, 32 ids at a time: visit(id of lane 0, mass of this lane's token, 0 if it is not
+// kept) until it returns true.
+template <class Visit>
+__device__ __forceinline__ void go_through(const Row& row, Cut cut, float least, const Run& run, Visit visit) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    int ties = run.ties;
+#pragma unroll 4
+    for (int base = run.first; base < run.last; base += 32) {
+        const bool there = base + lane < run.last;
+        const float scaled = row.scaled(min(base + lane, row.V - 1));
+        const unsigned key = key_of(scaled), votes = __ballot_sync(kAllLanes, there && key == cut.key);
+        const int rank = ties + __popc(votes & ((1u << lane) - 1u));
+        const bool kept = there && (key < cut.key || (key == cut.key && rank < cut.ties)) && expf(scaled) >= least;
+        if (visit(base, kept ? mass_of(scaled) : 0ull)) return;
+        ties += __popc(votes);
+    }
+}
+
+// This warp's strip of a run; its ties and mass as if it were the first.
+__device__ __forceinline__ Run strip_of(const Run& run, int warp) {
+    const int ids = (run.last - run.first + 32 * kWarps - 1) / (32 * kWarps) * 32;
+    return {min(run.first + warp * ids, run.last), min(run.first + (warp + 1) * ids, run.last), run.ties, run.mass};
+}
+
+// Every warp adds up one strip of the run: bins[w] = mass kept in strip w, tied[w] = its tokens on the cut's key.
+__device__ void add_up(const Row& row, Cut cut, float least, const Run& run, shared_array<u64> bins, shared_array<int> tied) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    Run mine = strip_of(run, warp);
     int on_key = 0;
-    for (int base = first; base < last; base += 32)
-        on_key += __popc(__ballot_sync(kAllLanes, base + lane < last && key_of(row.scaled(min(base + lane, row.V - 1))) == cut.key));
+    if (cut.ties != kEverything)
+#pragma unroll 4
+        for (int base = mine.first; base < mine.last; base += 32)
+            on_key += __popc(__ballot_sync(kAllLanes, base + lane < mine.last && key_of(row.scaled(min(base + lane, row.V - 1))) == cut.key));
     if (lane == 0) tied[warp] = on_key;
     __syncthreads();
-    int ties_before = 0;
-    for (int w = 0; w < warp; ++w) ties_before += tied[w];
+    for (int w = 0; w < warp; ++w) mine.ties += tied[w];
+    u64 mass = 0;
+    go_through(row, cut, least, mine, [&](int, u64 each) { return mass += each, false; });
+    for (int step = 16; step > 0; step /= 2) mass += __shfl_xor_sync(kAllLanes, mass, step);
+    if (lane == 0) bins[warp] = mass;
+    __syncthreads();
+}
 
-    u64 total = 0, target = 0, mine = 0;
-    for (int pass = 0; pass < 2; ++pass) {  // first the mass of each strip, then the walk through the one that holds the target
-        int ties = ties_before;
-        u64 running = 0;
-        if (pass == 1) {
-            for (int w = 0; w < warp; ++w) running += bins[w];
-            if (target < running || target >= running + mine) break;
+// Inverse of the cumulative mass in ascending order of id. All ids are cut into one strip per warp, and the strip that holds the
+// target again, until one warp can walk through what is left.
+__device__ int draw(const Row& row, Cut cut, float least, double uniform, shared_array<u64> bins, shared_array<u64> answer, shared_array<int> tied) {
+    constexpr int kWalk = 8 * 32;
+    Run run{0, row.V, 0, 0ull};
+    add_up(row, cut, least, run, bins, tied);
+    u64 total = 0;
+    for (int w = 0; w < kWarps; ++w) total += bins[w];
+    const u64 wanted = static_cast<u64>(uniform * static_cast<double>(total)), target = wanted + 1ull > total ? total - 1ull : wanted;
+    while (true) {
+        int w = 0;
+        Run next = strip_of(run, 0);
+        for (; w + 1 < kWarps && target >= next.mass + bins[w]; ++w) {
+            const u64 mass = next.mass + bins[w];
+            const int ties = next.ties + tied[w];
+            next = strip_of(run, w + 1);
+            next.mass = mass, next.ties = ties;
         }
-        for (int base = first; base < last; base += 32) {
-            const bool there = base + lane < last;
-            const float scaled = row.scaled(min(base + lane, row.V - 1));
-            const unsigned key = key_of(scaled), votes = __ballot_sync(kAllLanes, there && key == cut.key);
-            const int rank = ties + __popc(votes & ((1u << lane) - 1u));
-            const bool kept = there && (key < cut.key || (key == cut.key && rank < cut.ties)) && expf(scaled) >= least;
-            u64 upto = kept ? mass_of(scaled) : 0ull;
+        run = next;
+        __syncthreads();
+        if (run.last - run.first <= kWalk) break;
+        add_up(row, cut, least, run, bins, tied);
+    }
+    if (threadIdx.x < 32) {
+        const int lane = static_cast<int>(threadIdx.x);
+        u64 before = run.mass;
+        go_through(row, cut, least, run, [&](int base, u64 upto) {
             for (int step = 1; step < 32; step *= 2) {
                 const u64 left = __shfl_up_sync(kAllLanes, upto, step);
                 if (lane >= step) upto += left;
             }
-            const unsigned past = __ballot_sync(kAllLanes, running + upto > target);
-            if (pass == 1 && past != 0u) {
-                if (lane == 0) answer[0] = static_cast<u64>(base + __ffs(static_cast<int>(past)) - 1);
-                break;
-            }
-            running += __shfl_sync(kAllLanes, upto, 31);
-            ties += __popc(votes);
-        }
-        if (pass == 0) {
-            mine = running;
-            if (lane == 0) bins[warp] = mine;
-            __syncthreads();
-            for (int w = 0; w < kWarps; ++w) total += bins[w];
-            target = static_cast<u64>(uniform * static_cast<double>(total));
-            if (target + 1ull > total) target = total - 1ull;
-        }
+            const unsigned past = __ballot_sync(kAllLanes, before + upto > target);
+            if (past != 0u && lane == 0) answer[0] = static_cast<u64>(base + __ffs(static_cast<int>(past)) - 1);
+            before += __shfl_sync(kAllLanes, upto, 31);
+            return past != 0u;
+        });
     }
     __syncthreads();
     return static_cast<int>(answer[0]);
