@@ -6,25 +6,35 @@ by the count of tokens of its row, and both forms give the same bits, which `sta
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from cuda_kernels.common.attention_spec import attention
 from cuda_kernels.common.types import F32, Array, IntArray
 from cuda_kernels.reference.attention_forms import Forms, stable_forms
 from cuda_kernels.reference.attention_single import Portion, attend_portion, portions_of
-from cuda_kernels.reference.attention_tiles import Chunk, attend_tile, tokens_at_once
+from cuda_kernels.reference.attention_tiles import Chunk, Tile, attend_tile, tiles_of
 from cuda_kernels.reference.blas_threads import single
 from cuda_kernels.reference.spans import Queries, queries_of
-from cuda_kernels.reference.threads import spread
+from cuda_kernels.reference.threads import share
 
 FEW = 8  # rows with fewer tokens go query by query
+
+
+class Plan(NamedTuple):
+    """Who is computed how, for one geometry: queries one by one, and rows of many in tiles, the dearest first."""
+
+    portions: list[Portion]
+    chunks: list[Chunk]
+    tiles: list[Tile]
 
 
 class Attention:
     """The callable behind both ops. Keeps the layout of the last few geometries: 30 layers ask for the same one."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[object, ...], tuple[list[Portion], list[Chunk]]] = {}
+        self._plans: dict[tuple[object, ...], Plan] = {}
 
     def __call__(
         self,
@@ -44,8 +54,7 @@ class Attention:
             return attention(q, k_cache, v_cache, cu_seqlens, row, end, lead_pad, window, scale, bias)
         heads, groups, dim = q.shape[1], k_cache.shape[1], q.shape[2]
         forms = stable_forms(heads // groups, dim)
-        lanes = forms.lanes
-        portions, chunks = self._plan(cu_seqlens, row, end, lead_pad, window, (groups, lanes, forms.step))
+        plan = self._plan(cu_seqlens, row, end, lead_pad, window, (heads // groups, forms))
         out = np.zeros(q.shape, np.float32)
         # guard[head-order]: query head h reads KV head h // (H / G), so the KV head is the outer axis
         # mutant[head-order/inner]:
@@ -54,18 +63,13 @@ class Attention:
         scaled = np.asarray(q, np.float32).reshape(-1, groups, heads // groups, dim) * np.float32(scale)
         grouped = out.reshape(scaled.shape)
 
-        def single_queries(begin: int, stop: int) -> None:
-            for portion in portions[begin:stop]:
-                some = scaled[portion.queries.token]
-                if lanes > some.shape[2]:
-                    zeros = np.zeros((len(some), groups, lanes - some.shape[2], dim), np.float32)
-                    some = np.concatenate([some, zeros], axis=2)
-                mixed = attend_portion(some, k_cache, v_cache, portion, forms.multiply)
-                grouped[portion.queries.token] = mixed[:, :, : scaled.shape[2]]
+        def single_queries(portion: Portion) -> None:
+            token = portion.queries.token
+            grouped[token] = attend_portion(scaled[token], k_cache, v_cache, portion, forms)
 
-        spread(len(portions), single_queries)
-        for chunk in chunks:
-            attend_chunk(scaled, k_cache, v_cache, chunk, forms, grouped)
+        share(plan.portions, single_queries)
+        if plan.tiles:
+            attend_chunks(scaled, k_cache, v_cache, plan, forms, grouped)
         return out.astype(q.dtype, copy=False)
 
     def _plan(
@@ -75,16 +79,19 @@ class Attention:
         end: IntArray,
         lead_pad: IntArray | None,
         window: int | None,
-        cut: tuple[int, int, int],  # KV heads, lanes, tokens of a tile
-    ) -> tuple[list[Portion], list[Chunk]]:
+        cut: tuple[int, Forms],  # query heads per KV head
+    ) -> Plan:
         """Layout for one geometry, found by content: arrays may be reused by their owner for the next step."""
         pads = b"" if lead_pad is None else lead_pad.tobytes()
         key = (cu_seqlens.tobytes(), row.tobytes(), end.tobytes(), pads, lead_pad is None, window, cut)
         if key not in self._plans:
             if len(self._plans) >= 4:
                 self._plans.clear()
-            single, chunks = split(queries_of(cu_seqlens, row, end, lead_pad, window), cu_seqlens, cut[2])
-            self._plans[key] = (portions_of(single, *cut[:2]), chunks)
+            g, forms = cut
+            single, chunks = split(queries_of(cu_seqlens, row, end, lead_pad, window), cu_seqlens, forms.step)
+            tiles = [tile for number, chunk in enumerate(chunks) for tile in tiles_of(chunk, number, g, forms)]
+            tiles.sort(key=lambda tile: tile.begin - tile.stop)
+            self._plans[key] = Plan(portions_of(single), chunks, tiles)
         return self._plans[key]
 
 
@@ -96,17 +103,14 @@ def split(queries: Queries, cu_seqlens: IntArray, step: int) -> tuple[Queries, l
     return queries.pick(np.flatnonzero(~many)), chunks
 
 
-def attend_chunk(q: F32, k_cache: Array, v_cache: Array, chunk: Chunk, forms: Forms, out: F32) -> None:
-    """All queries of one row, tile by tile over the threads, into out [T, G, g, D]."""
-    queries, start = chunk.queries, chunk.start
-    keys, values = chunk.aligned(k_cache), chunk.aligned(v_cache)
-    size = tokens_at_once(q.shape[1] * q.shape[2], keys.shape[1], forms)
+def attend_chunks(q: F32, k_cache: Array, v_cache: Array, plan: Plan, forms: Forms, out: F32) -> None:
+    """All queries of rows with many, tile by tile over the threads: q [T, G, g, D] into out [T, G, g, D]."""
+    keys, values = ([chunk.aligned(cache) for chunk in plan.chunks] for cache in (k_cache, v_cache))
 
-    def some(begin: int, stop: int) -> None:
-        for i in range(begin * size, min(stop * size, len(queries.token)), size):
-            cut = slice(i, i + size)
-            first, last = queries.first[cut], queries.last[cut]
-            out[queries.token[cut]] = attend_tile(q[queries.token[cut]], keys, values, first, last, start, forms)
+    def one(work: tuple[Tile, int]) -> None:
+        tile, group = work
+        k, v = keys[tile.chunk][group], values[tile.chunk][group]
+        out[tile.token, group] = attend_tile(q[tile.token, group], k, v, tile, forms)
 
     with single().hold():
-        spread(-(-len(queries.token) // size), some)
+        share([(tile, group) for tile in plan.tiles for group in range(q.shape[1])], one)

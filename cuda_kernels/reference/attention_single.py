@@ -1,14 +1,15 @@
 """Attention query by query, many queries side by side: decode, and prefill where tiles are not stable.
 
-Letters: U queries, G KV heads, H query heads, r = rows of one product (H / G, or padded), L segments of all queries,
-N blocks of a segment, D head dim. The blocks of all queries lie in one line, query after query, in whole segments:
+Letters: U queries, G KV heads, H query heads, g = H / G, R lanes of one product, E blocks of which a query sees
+something, N outputs of a product, K its depth, D head dim. The blocks of all queries lie in one line, query after
+query, in whole segments:
 
     query       0          1     2
     segment     0    1     2     3    4    5
     block       0123 4567  89..  .... .... ....
 
-So a long query costs its own length and not that of its neighbours. Every product has the same shape, [r, D] @ [D, 64]
-or [r, 64] @ [64, D], so that nothing can depend on the company.
+So a long query costs its own length and not that of its neighbours. Every product has the same shape, [64, D] @ [D, R]
+or [D, 64] @ [64, R], so that nothing can depend on the company. The g query rows of a KV head are the first of R lanes.
 """
 
 from __future__ import annotations
@@ -16,107 +17,98 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from cuda_kernels.common.attention_spec import BLOCK, SEGMENT
+from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
-from cuda_kernels.reference.attention_forms import Multiply
+from cuda_kernels.reference.attention_forms import Forms, widened
+from cuda_kernels.reference.scratch import scratch
 from cuda_kernels.reference.softmax import PER_SEGMENT, Joins, fold, joins_of, merge, weigh
-from cuda_kernels.reference.spans import Edge, Index, Inner, Queries, edges_and_inner, side_by_side
+from cuda_kernels.reference.spans import Index, Queries
 from cuda_kernels.reference.threads import pieces_at_once
 
-MOST_SCORES = 1 << 20  # floats of scores of one portion, unless a single query has more
-# Blocks of one KV head for each thread. Below, threads wait for the interpreter: attention of 32 rows, 275 tokens each,
-# takes about 73 ms a step on one thread and 75 on two; of rows of 16 .. 534 tokens 75 and 94.
-WORTH_THREADS = 1000
+MOST_BLOCKS = 48  # of one KV head in one portion, unless a single query has more
+WORTH_THREADS = 12  # blocks of one KV head for each thread: below, threads wait for the interpreter
+AT_ONCE = 1 << 18  # floats taken from the cache at once: they stay in a core's own cache until they are multiplied
 
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Queries that one thread computes, and how their blocks lie in the line and in the cache."""
+    """Queries that one thread computes, and which blocks they see."""
 
     queries: Queries
     per: int  # blocks of a segment
-    blocks: int  # of the line
     joins: Joins
-    edges: list[Edge]
-    inner: list[Inner]
-    edge_query: Index  # [E]
-    edge_block: Index  # [E] in the line
-    edge_dead: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]  # [E, 64]
+    length: int  # blocks of the line
+    place: Index  # [E] where in the line each block lies
+    query: Index  # [E] whose it is
+    columns: Index  # [E, 64] of the cache
+    dead: npt.NDArray[np.bool_]  # [E, 64]: positions that the query does not see
 
 
-def portions_of(queries: Queries, groups: int, lanes: int) -> list[Portion]:
-    """Successive queries in portions of about equal work: one per thread where that pays, more where there would be
-    too many scores. lanes: rows of one product."""
+def portions_of(queries: Queries) -> list[Portion]:
+    """Successive queries in portions of about equal work: one per thread where that pays, more if they are long."""
     if not len(queries.token):
         return []
-    done = np.cumsum(queries.segments)
-    total, scores = int(done[-1]), groups * lanes * SEGMENT  # per segment
-    blocks = groups * int((queries.last // BLOCK - queries.first // BLOCK + 1).sum())
-    count = max(1, min(pieces_at_once(), blocks // WORTH_THREADS), -(-total * scores // MOST_SCORES))
+    done = np.cumsum(queries.blocks)
+    total = int(done[-1])
+    count = max(1, min(pieces_at_once(), total // WORTH_THREADS), -(-total // MOST_BLOCKS))
     which = (done - 1) * count // total
     return [_portion(queries.pick(np.flatnonzero(which == i))) for i in np.unique(which)]
 
 
 def _portion(queries: Queries) -> Portion:
-    counts = queries.segments
-    used = queries.last // BLOCK - queries.first // SEGMENT * PER_SEGMENT + 1
-    per = int(used.max()) if int(counts.max()) == 1 else PER_SEGMENT  # a lone segment leaves out its last, empty blocks
-    edges, inner = (side_by_side(pieces) for pieces in edges_and_inner(queries, counts * per))
-    each = [(*e.own.after(i), e.block, e.lo, e.hi) for e in edges for i in range(e.rows)]
-    query, begin, block, lo, hi = np.array(each, np.intp).reshape(-1, 5).T
-    dead = (np.arange(BLOCK) < lo[:, None]) | (np.arange(BLOCK) >= hi[:, None])
-    return Portion(queries, per, int(counts.sum()) * per, joins_of(counts), edges, inner, query, begin + block, dead)
-
-
-def attend_portion(q: F32, k_cache: Array, v_cache: Array, portion: Portion, multiply: Multiply) -> F32:
-    """q [U, G, r, D], already scaled -> [U, G, r, D]. multiply: see attention_forms."""
-    q = q.swapaxes(0, 1)
-    groups, _, r, dim = q.shape
-    scores = np.full((groups, portion.blocks, r, BLOCK), -np.inf, np.float32)
-    for run in portion.inner:
-        mine = q[:, run.own.query : run.own.query + run.rows, None]
-        multiply(mine, _whole_blocks(k_cache, run), run.of(scores))
-    if portion.edges:
-        some = np.empty((groups, len(portion.edge_query), r, BLOCK), np.float32)
-        multiply(q[:, portion.edge_query], _edge_blocks(k_cache, portion), some)
-        # guard[dead-keys]: the unseen part of a block scores -inf, not 0: a zero key would still take weight
-        # mutant[dead-keys/zero-scores]:
-        #   - np.copyto(some, -np.inf, where=portion.edge_dead[:, None])
-        #   + np.copyto(some, 0.0, where=portion.edge_dead[:, None])
-        np.copyto(some, -np.inf, where=portion.edge_dead[:, None])
-        scores[:, portion.edge_block] = some
-    shaped = scores.reshape(groups, -1, portion.per, r, BLOCK)
-    maxima, sums = weigh(shaped)
-    values = np.zeros((groups, portion.blocks, r, dim), np.float32)
-    for run in portion.inner:
-        multiply(run.of(scores), _whole_blocks(v_cache, run).swapaxes(-1, -2), run.of(values))
-    if portion.edges:
-        some = np.empty((groups, len(portion.edge_query), r, dim), np.float32)
-        multiply(scores[:, portion.edge_block], _edge_blocks(v_cache, portion).swapaxes(-1, -2), some)
-        values[:, portion.edge_block] = some
-    m, total, acc = fold(maxima, sums, values.reshape(*shaped.shape[:-1], dim))
-    return merge(m, total, acc, portion.joins).swapaxes(0, 1)
-
-
-def _whole_blocks(cache: Array, run: Inner) -> F32:
-    """A view [G, rows, n, 64, D] of blocks that lie whole in the cache."""
-    groups, _, dim = cache.shape[1:]
-    span = cache[run.row : run.row + run.rows, :, run.column : run.column + run.count * BLOCK]
-    return np.asarray(span.reshape(run.rows, groups, run.count, BLOCK, dim), np.float32).swapaxes(0, 1)
-
-
-def _edge_blocks(cache: Array, portion: Portion) -> F32:
-    """Copies [G, E, 64, D] of blocks seen in part: what is not seen is zero here, whatever the cache holds there."""
-    groups, _, dim = cache.shape[1:]
-    # guard[dead-values]: 0 x NaN is NaN, so a weight of zero does not make an unseen value harmless
+    segments, blocks = queries.segments, queries.blocks
+    skipped = queries.first // BLOCK % PER_SEGMENT  # empty blocks before the first
+    # A lone segment leaves out its last, empty blocks.
+    per = int((skipped + blocks).max()) if int(segments.max()) == 1 else PER_SEGMENT
+    query = np.repeat(np.arange(len(blocks)), blocks)
+    nth = np.arange(len(query)) - (np.cumsum(blocks) - blocks)[query]
+    place = ((np.cumsum(segments) - segments) * per + skipped)[query] + nth
+    first, last = queries.first[query, None], queries.last[query, None]
+    position = (first // BLOCK + nth[:, None]) * BLOCK + np.arange(BLOCK)
+    # guard[dead-values]: 0 x NaN is NaN, so a weight of zero does not make an unseen value harmless; another that the
+    # query sees stands in its place
     # mutant[dead-values/multiplied]:
-    #   - blocks = np.zeros((groups, len(portion.edge_query), BLOCK, dim), np.float32)
-    #   + blocks = np.full((groups, len(portion.edge_query), BLOCK, dim), np.nan, np.float32)
-    blocks = np.zeros((groups, len(portion.edge_query), BLOCK, dim), np.float32)
-    at = 0
-    for edge in portion.edges:
-        live = cache[edge.row : edge.row + edge.rows, :, edge.column : edge.column + edge.hi - edge.lo]
-        blocks[:, at : at + edge.rows, edge.lo : edge.hi] = live.swapaxes(0, 1)
-        at += edge.rows
-    return blocks
+    #   - columns = queries.pad[query, None] + np.clip(position, first, last)
+    #   + columns = queries.pad[query, None] + position
+    columns = queries.pad[query, None] + np.clip(position, first, last)
+    dead = (position < first) | (position > last)
+    return Portion(queries, per, joins_of(segments), int(segments.sum()) * per, place, query, columns, dead)
+
+
+def attend_portion(q: F32, k_cache: Array, v_cache: Array, portion: Portion, forms: Forms) -> F32:
+    """q [U, G, g, D], already scaled -> [U, G, g, D]."""
+    groups, g, dim = q.shape[1:]
+    some = np.empty((len(portion.place), groups, g, BLOCK), np.float32)
+    _products(k_cache, widened(q, forms.lanes)[portion.query], portion, forms, some)
+    # guard[dead-keys]: the unseen part of a block scores -inf, not 0: a zero key would still take weight
+    # mutant[dead-keys/zero-scores]:
+    #   - np.copyto(some, -np.inf, where=portion.dead[:, None, None])
+    #   + np.copyto(some, 0.0, where=portion.dead[:, None, None])
+    np.copyto(some, -np.inf, where=portion.dead[:, None, None])
+    scores = np.full((portion.length, *some.shape[1:]), -np.inf, np.float32)
+    scores[portion.place] = some
+    maxima, sums = weigh(scores.reshape(-1, portion.per, groups * g, BLOCK))
+    mixed = np.empty((*some.shape[:-1], dim), np.float32)
+    _products(v_cache, widened(scores[portion.place], forms.lanes), portion, forms, mixed, turned=True)
+    values = np.zeros((portion.length, *mixed.shape[1:]), np.float32)
+    values[portion.place] = mixed
+    line = fold(maxima, sums, values.reshape(-1, portion.per, groups * g, dim))
+    return merge(line, portion.joins).reshape(q.shape)
+
+
+def _products(cache: Array, columns: F32, portion: Portion, forms: Forms, out: F32, turned: bool = False) -> None:
+    """Each block of the cache [64, D], or turned [D, 64], with the columns [E, G, K, R] that go with it: the first g of
+    them into the rows of out [E, G, g, N]."""
+    _, groups, length, dim = cache.shape
+    flat, step = cache.reshape(-1, dim), max(1, AT_ONCE // (groups * BLOCK * dim))
+    head = (portion.queries.row[portion.query, None] * groups + np.arange(groups)) * length
+    for part in (slice(a, a + step) for a in range(0, len(out), step)):
+        index = head[part, :, None] + portion.columns[part, None]
+        taken = scratch("taken", (*index.shape, dim), flat.dtype)
+        np.take(flat, index, axis=0, out=taken, mode="clip")  # mode: with "raise" it goes through a copy
+        block = np.asarray(taken, np.float32)
+        wide = scratch("wide", (*block.shape[:2], out.shape[-1], forms.lanes))
+        forms.multiply(block.swapaxes(-1, -2) if turned else block, columns[part], wide)
+        out[part] = wide[..., : out.shape[-2]].swapaxes(-1, -2)

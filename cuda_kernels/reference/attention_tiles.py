@@ -1,6 +1,10 @@
 """Attention of whole chunks: many query tokens of one row per product. Used only where the products are stable.
 
-Letters: G KV heads, g query heads per KV head, n tiles of `step` tokens, L blocks of 64 positions, D head dim.
+Letters: U queries of a chunk, u of one pass, n tiles of `step` tokens in it, G KV heads, g query heads of each, r query
+rows of a tile, L blocks of 64 positions, D head dim.
+
+One KV head and one segment at a time: its scores, 4 blocks of 64 positions by about 200 columns, stay in a core's
+cache.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ import numpy as np
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32, Array
 from cuda_kernels.reference.attention_forms import Forms
-from cuda_kernels.reference.softmax import PER_SEGMENT, fold, joins_of, merge, weigh
+from cuda_kernels.reference.scratch import scratch
+from cuda_kernels.reference.softmax import PER_SEGMENT, Partial, finish, fold, join, weigh
 from cuda_kernels.reference.spans import Index, Queries
 
-MOST_SCORES = 1 << 22
+TOKENS = 64  # of one pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,48 +46,75 @@ class Chunk:
         return copy.reshape(groups, -1, BLOCK, dim)
 
 
-def tokens_at_once(heads: int, blocks: int, forms: Forms) -> int:
-    """Query tokens per pass: whole tiles, or one tile, so that scores stay bounded however long the row is."""
-    fits = MOST_SCORES // (heads * blocks * BLOCK)
-    if forms.any_number:
-        return max(1, min(forms.step, fits))
-    return max(forms.step, min(64, fits // forms.step * forms.step))
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Some queries of a chunk that are computed in one pass.
+
+    token         [u] in the packed token axis
+    begin, stop   blocks of the chunk that any of them sees
+    caps          block seen in part -> [n, 64, r]: infinity where a query sees a position, -infinity where not
+    """
+
+    chunk: int
+    token: Index
+    begin: int
+    stop: int
+    caps: dict[int, F32]
 
 
-def attend_tile(q: F32, keys: F32, values: F32, first: Index, last: Index, start: int, forms: Forms) -> F32:
-    """q [u, G, g, D] scaled, keys and values [G, L, 64, D] from position `start`, spans [u] -> [u, G, g, D]."""
-    count, groups, g, dim = q.shape
-    step = count if forms.any_number else forms.step
-    tiles = -(-count // step)
-    skip = (int(first[0]) - start) // (BLOCK * PER_SEGMENT) * PER_SEGMENT
-    begin, stop = start + skip * BLOCK, (int(last[-1]) - start) // BLOCK + 1
-    used = stop - skip
-    segments = -(-used // PER_SEGMENT)
-    per = used if segments == 1 else PER_SEGMENT
-    full = np.zeros((tiles * step, groups, g, dim), np.float32)
-    full[:count] = q
-    turned = full.reshape(tiles, step, groups, g, dim).transpose(2, 0, 1, 3, 4).reshape(groups, tiles, 1, step * g, dim)
-    scores = np.empty((groups, tiles, segments * per, step * g, BLOCK), np.float32)
-    scores[:, :, used:] = -np.inf
-    forms.multiply(turned, keys[:, None, skip:stop], scores[:, :, :used])
-    hide(scores[:, :, :used], first, last, begin, step)
-    shaped = scores.reshape(groups, tiles * segments, per, step * g, BLOCK)
-    maxima, sums = weigh(shaped)
-    mixed = np.zeros((*scores.shape[:-1], dim), np.float32)
-    forms.multiply(scores[:, :, :used], values[:, None, skip:stop].swapaxes(-1, -2), mixed[:, :, :used])
-    m, total, acc = fold(maxima, sums, mixed.reshape(*shaped.shape[:-1], dim))
-    out = merge(m, total, acc, joins_of(np.full(tiles, segments)))
-    return out.reshape(groups, tiles * step, g, dim).swapaxes(0, 1)[:count]
+def tiles_of(chunk: Chunk, number: int, g: int, forms: Forms) -> list[Tile]:
+    """The passes of one chunk: whole tiles, or one that is not full."""
+    queries, size = chunk.queries, forms.step if forms.framed else max(forms.step, TOKENS)
+    tiles = []
+    for i in range(0, len(queries.token), size):
+        first, last = (each[i : i + size] - chunk.start for each in (queries.first, queries.last))
+        begin, stop = int(first[0]) // BLOCK, int(last[-1]) // BLOCK + 1
+        step = len(first) if forms.framed else forms.step
+        caps = caps_of(first, last, range(begin, stop), step, g)
+        tiles.append(Tile(number, queries.token[i : i + size], begin, stop, caps))
+    return tiles
 
 
-def hide(scores: F32, first: Index, last: Index, begin: int, step: int) -> None:
-    """Put -inf where a query of scores [G, n, L, step * g, 64] does not see a position. Padding queries see position 0
-    of the run, so that their sums are not empty; nobody reads them."""
-    groups, tiles, blocks, rows, _ = scores.shape
-    low, high = np.full(tiles * step, begin), np.full(tiles * step, begin)
-    low[: len(first)], high[: len(last)] = first, last
-    positions = begin + np.arange(blocks * BLOCK).reshape(1, blocks, 1, BLOCK)
-    low, high = (x.reshape(tiles, 1, step, 1) for x in (low, high))
-    dead = (positions < low) | (positions > high)
-    view = scores.reshape(groups, tiles, blocks, step, rows // step, BLOCK)
-    np.copyto(view, -np.inf, where=dead[None, :, :, :, None])
+def caps_of(first: Index, last: Index, blocks: range, step: int, g: int) -> dict[int, F32]:
+    """What queries that see positions first .. last [u] do not see of `blocks`: block -> [n, 64, step * g]. Queries
+    that fill up the last tile see what the last one sees, so that their sums are not empty; nobody reads them."""
+    tiles = -(-len(first) // step)
+    query = np.minimum(np.arange(tiles * step), len(first) - 1)
+    low, high = (np.repeat(each[query], g).reshape(tiles, 1, step * g) for each in (first, last))
+    caps = {}
+    for block in blocks:
+        positions = block * BLOCK + np.arange(BLOCK)[:, None]
+        # guard[whole-blocks]: a block is left as it is only if every query sees all of it
+        # mutant[whole-blocks/behind]:
+        #   - if positions[0] < first[-1] or positions[-1] > last[0]:
+        #   + if positions[0] < first[-1] or positions[-1] > last[-1]:
+        # mutant[whole-blocks/before]:
+        #   - if positions[0] < first[-1] or positions[-1] > last[0]:
+        #   + if positions[0] < first[0] or positions[-1] > last[0]:
+        if positions[0] < first[-1] or positions[-1] > last[0]:
+            caps[block] = np.where((positions < low) | (positions > high), np.float32(-np.inf), np.float32(np.inf))
+    return caps
+
+
+def attend_tile(q: F32, keys: F32, values: F32, tile: Tile, forms: Forms) -> F32:
+    """q [u, g, D] scaled, keys and values [L, 64, D] of one KV head from the chunk's start on -> [u, g, D]."""
+    count, g, dim = q.shape
+    columns, own = forms.columns(q)
+    whole: list[Partial] = []  # none yet, or one
+    begin = tile.begin
+    while begin < tile.stop:
+        end = min(tile.stop, (begin // PER_SEGMENT + 1) * PER_SEGMENT)
+        shape = (len(columns), end - begin, BLOCK, columns.shape[-1])
+        weights, mixed = scratch("weights", shape), scratch("mixed", (*shape[:2], dim, shape[3]))
+        forms.multiply(keys[begin:end], columns[:, None], weights)
+        seen = weights[..., own]
+        for block in range(begin, end):
+            if block in tile.caps:
+                np.minimum(seen[:, block - begin], tile.caps[block], out=seen[:, block - begin])
+        maxima, sums = weigh(seen.swapaxes(-1, -2))
+        forms.multiply(values[begin:end].swapaxes(-1, -2), weights, mixed)
+        part = fold(maxima, sums, mixed[..., own].swapaxes(-1, -2))
+        # `mixed` is written anew for the next segment
+        whole = [join(whole[0], part) if whole else part._replace(acc=part.acc.copy(order="K"))]
+        begin = end
+    return finish(whole[0]).reshape(-1, g, dim)[:count]

@@ -1,14 +1,17 @@
-"""The order of sums inside attention, over many queries at once: blocks folded into segments, segments merged.
+"""The order of sums inside attention, over many queries at once: blocks folded into segments, segments joined.
 
-Letters: X any leading axes, the last of them segments; G KV heads, L segments of all queries in one line, U queries,
-N blocks of a segment, r query rows of a tile, D head dim. A segment is 4 blocks of 64 positions; a lone segment may
-leave out its last, empty ones. Scores of columns that a query does not see are -inf; blocks without a seen column are
-all -inf, and change no bit.
+Letters: X any leading axes, L segments of all queries in one line, U queries, N blocks of a segment, r query
+rows, D head dim. A segment is 4 blocks of 64 positions; it may leave out blocks at either end that are empty. Scores of
+columns that a query does not see are -inf; blocks without a seen column are all -inf, and change no bit.
+
+Arrays may lie in memory in any order of axes, and do: a tile runs along its query rows, a single query along positions.
+NumPy's own sum along an axis would add in an order that depends on this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +21,14 @@ from cuda_kernels.reference.spans import Index
 
 PER_SEGMENT = SEGMENT // BLOCK
 NOTHING = np.float32(np.finfo(np.float32).min / 2)  # the maximum of an empty block: finite, so that no inf - inf arises
+
+
+class Partial(NamedTuple):
+    """Softmax of some segments: maximum and sum of exponentials [X, r], weighted sum of V [X, r, D]."""
+
+    m: F32
+    total: F32
+    acc: F32
 
 
 def weigh(scores: F32) -> tuple[F32, F32]:
@@ -30,11 +41,20 @@ def weigh(scores: F32) -> tuple[F32, F32]:
     np.maximum(maxima, NOTHING, out=maxima)
     scores -= maxima[..., None]
     np.exp(scores, out=scores)
-    return maxima, np.add.reduce(scores, axis=-1)
+    return maxima, sum_last(scores)
 
 
-def fold(maxima: F32, sums: F32, values: F32) -> tuple[F32, F32, F32]:
-    """maxima, sums [X, N, r] and P @ V per block [X, N, r, D] (used up) -> segments: m, total [X, r], acc [X, r, D]."""
+def sum_last(x: F32) -> F32:
+    """x [X, 64] -> [X], by halves."""
+    half = x.shape[-1] // 2
+    while half:
+        x = x[..., :half] + x[..., half:]
+        half //= 2
+    return x[..., 0]
+
+
+def fold(maxima: F32, sums: F32, values: F32) -> Partial:
+    """maxima, sums [X, N, r] and P @ V per block [X, N, r, D] (used up) -> the segments [X, r]."""
     shrink = np.exp(maxima[..., :-1, :] - maxima[..., 1:, :])
     total, acc = sums[..., 0, :], values[..., 0, :, :]
     for block in range(1, maxima.shape[-2]):
@@ -42,7 +62,20 @@ def fold(maxima: F32, sums: F32, values: F32) -> tuple[F32, F32, F32]:
         total = total * old + sums[..., block, :]
         acc *= old[..., None]
         acc += values[..., block, :, :]
-    return maxima[..., -1, :], total, acc
+    return Partial(maxima[..., -1, :], total, acc)
+
+
+def join(old: Partial, new: Partial) -> Partial:
+    """Earlier segments and a later one."""
+    m = np.maximum(old.m, new.m)
+    a, b = np.exp(old.m - m), np.exp(new.m - m)
+    return Partial(m, old.total * a + new.total * b, old.acc * a[..., None] + new.acc * b[..., None])
+
+
+def finish(whole: Partial) -> F32:
+    """All segments of a query -> its output [X, r, D]."""
+    # + 0.0 turns -0.0 into 0.0, as any further segment would: the count of segments must not show
+    return (whole.acc + np.float32(0.0)) / whole.total[..., None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +97,15 @@ def joins_of(counts: Index) -> Joins:
     return Joins(first, [(which, first[which] + s) for s, which in later])
 
 
-def merge(m: F32, total: F32, acc: F32, joins: Joins) -> F32:
-    """Segments m, total [G, L, r] and acc [G, L, r, D] (used up), each query's joined in ascending order ->
-    [G, U, r, D]."""
-    m_all, sum_all = m[:, joins.first], total[:, joins.first]
-    # + 0.0 turns -0.0 into 0.0, as any further segment would: the count of segments must not show
-    out: F32 = acc[:, joins.first] + np.float32(0.0)
+def pick(line: Partial, which: Index | slice) -> Partial:
+    """Some segments of a line [L, r]."""
+    return Partial(line.m[which], line.total[which], line.acc[which])
+
+
+def merge(line: Partial, joins: Joins) -> F32:
+    """A line of segments [L, r], each query's joined in ascending order -> [U, r, D]."""
+    whole = pick(line, joins.first)
     for which, at in joins.further:
-        old, new = m_all[:, which], m[:, at]
-        larger = np.maximum(old, new)
-        a, b = np.exp(old - larger), np.exp(new - larger)
-        sum_all[:, which] = sum_all[:, which] * a + total[:, at] * b
-        out[:, which] = out[:, which] * a[..., None] + acc[:, at] * b[..., None]
-        m_all[:, which] = larger
-    out /= sum_all[..., None]
-    return out
+        for all_of_it, part in zip(whole, join(pick(whole, which), pick(line, at)), strict=True):
+            all_of_it[which] = part
+    return finish(whole)

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 Job = Callable[[], None]
+Item = TypeVar("Item")
 MOST_THREADS = 16
 ROWS = 64
 WORTH_THREADS = 1 << 20  # multiplications; below, waking a thread costs more than it saves
@@ -157,6 +159,17 @@ def spread_each(counts: Sequence[int], work: int, job: Callable[[int, int, int],
         some(0, cuts[-1])
     else:
         spread(cuts[-1], some, lead=1 if work < WORTH_LEAD * cuts[-1] else 0)
+
+
+def share(items: Sequence[Item], job: Callable[[Item], None]) -> None:
+    """Run job(item) on each: whichever thread is free takes the next. Unequal items come with the dearest first."""
+    crew, left = team(), iter(items)
+
+    def some() -> None:
+        for item in left:  # taking the next is one step of the interpreter
+            job(item)
+
+    crew.run([some] * min(crew.size, len(items)))
 
 
 def by_rows(rows: int, job: Callable[[int, int], None]) -> None:

@@ -1,5 +1,6 @@
 """Linear layers of one x in one go: the bits they have one by one, and pieces that cover everything once."""
 
+import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from cuda_kernels.common.types import F32
 from cuda_kernels.reference import invariance, threads
 from cuda_kernels.reference.linear import Products
 from cuda_kernels.reference.products import Plan, product, products
+from cuda_kernels.reference.scratch import scratch
 from cuda_kernels.registry import make_ops
 from tests.kernels.host_threads import three_threads
 
@@ -65,6 +67,28 @@ def test_every_piece_is_run_once_and_the_caller_takes_its_lead(count: int, lead:
     if count >= 24:
         assert sizes[0] - min(sizes) >= lead
         assert sizes[0] - max(sizes[1:]) <= lead + 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
+def test_every_item_is_shared_out_once_and_an_error_reaches_the_caller(count: int) -> None:
+    done: Counter[int] = Counter()
+    with three_threads():
+        threads.share(range(count), lambda item: done.update([item]))
+        with pytest.raises(ZeroDivisionError):
+            threads.share(range(count + 1), lambda item: done.update([1 // (item - count)]))
+    assert all(done[item] >= 1 for item in range(count))
+
+
+def test_memory_is_kept_for_the_next_call_of_the_same_thread() -> None:
+    first = scratch("test", (3, 4))
+    assert np.shares_memory(first, scratch("test", (2, 5)))
+    assert not np.shares_memory(first, scratch("another", (3, 4)))
+    assert scratch("test", (2, 2), np.float16).dtype == np.float16
+    others: list[F32] = []
+    thread = threading.Thread(target=lambda: others.append(scratch("another", (3, 4))))
+    thread.start()
+    thread.join()
+    assert not np.shares_memory(others[0], scratch("another", (3, 4)))
 
 
 @pytest.mark.parametrize("work", [0, 1 << 20, 1 << 40])

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from dense import cu, ints
 
+from cuda_kernels.reference import attention_single
 from cuda_kernels.reference.attention import Attention
-from cuda_kernels.reference.attention_forms import Forms, small, stable_forms
+from cuda_kernels.reference.attention_forms import Forms, candidates, is_stable, stable_forms, straight
 from cuda_kernels.reference.attention_single import portions_of
-from cuda_kernels.reference.spans import Own, queries_of
+from cuda_kernels.reference.attention_tiles import caps_of
+from cuda_kernels.reference.softmax import sum_last
+from cuda_kernels.reference.spans import queries_of
 from cuda_kernels.registry import get
 from tests.kernels.host_threads import three_threads
 
@@ -231,23 +234,15 @@ def test_tiles_that_are_not_stable_are_not_used(monkeypatch: pytest.MonkeyPatch)
     """Where no tile has the bits of single queries, prefill goes query by query and says the same."""
     q, k, v = arrays(4, 40, 4, 2, 8, 1, 40)
     tiles = Attention()(q, k, v, cu([40]), ints([0]), ints([40]))
-    monkeypatch.setattr("cuda_kernels.reference.attention.stable_forms", lambda group, dim: Forms(group, 1, small))
+    monkeypatch.setattr("cuda_kernels.reference.attention.stable_forms", lambda group, dim: Forms(group, 1, straight))
     single = Attention()(q, k, v, cu([40]), ints([0]), ints([40]))
     np.testing.assert_allclose(single, tiles, atol=2e-6)
     assert stable_forms(2, 8).lanes >= 2
 
 
-def test_neighbours_in_successive_rows_have_one_layout() -> None:
-    one = Own(query=3, begin=30, width=5)
-    assert one.layout(7) == Own(*one.after(1), 5).layout(8)
-    assert one.layout(7) != Own(*one.after(1), 5).layout(9)
-    assert one.layout(7) != Own(4, 36, 5).layout(8)
-    assert one.layout(7) != Own(4, 35, 6).layout(8)
-
-
 @pytest.mark.parametrize("window", [None, 70])
 @pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4, 5], [2, 3, 4, 0, 1, 5], [5, 4, 3, 2, 1, 0]])
-def test_rows_of_equal_layout_are_joined_without_a_trace(rows: list[int], window: int | None) -> None:
+def test_a_row_has_the_bits_it_has_alone_wherever_it_lies(rows: list[int], window: int | None) -> None:
     """Six decoders, five of one length in successive or other rows: each has the bits it has alone."""
     ends, pads = [150, 150, 150, 150, 90, 150], [3, 3, 3, 0, 3, 3]
     q, k, v = arrays(6, 6, 4, 2, 8, 6, 160)
@@ -261,9 +256,8 @@ def test_rows_of_equal_layout_are_joined_without_a_trace(rows: list[int], window
     )
 
 
-@pytest.mark.kills("equal-neighbours/any-width")
 @pytest.mark.parametrize("ends", [[256, 257, 256, 257], [256, 256, 300, 300, 512, 513], [40, 64, 65, 63]])
-def test_neighbours_that_see_as_many_whole_blocks_need_not_have_as_many_segments(ends: list[int]) -> None:
+def test_queries_that_see_as_many_whole_blocks_need_not_have_as_many_segments(ends: list[int]) -> None:
     """Rows from column 0 that end at or just behind a segment: alike in whole blocks, not in what follows."""
     rows = len(ends)
     q, k, v = arrays(7, rows, 4, 2, 8, rows, 640)
@@ -279,10 +273,73 @@ def test_portions_hold_every_query_once_and_share_the_work() -> None:
     ends = np.linspace(10, 4000, 40).round().astype(np.int32)
     queries = queries_of(cu([1] * 40), ints(range(40)), ints(ends), None, None)
     with three_threads():
-        portions = portions_of(queries, groups=3, lanes=4)
-        alone = portions_of(queries.pick(np.arange(1)), groups=3, lanes=4)
+        portions = portions_of(queries)
+        alone = portions_of(queries.pick(np.arange(1)))
     assert [int(t) for portion in portions for t in portion.queries.token] == list(range(40))
     assert len(alone) == 1
     assert len(portions) >= 3
-    work = [portion.blocks for portion in portions]
+    work = [len(portion.place) for portion in portions]
+    assert sum(work) == int(queries.blocks.sum())
     assert max(work) - min(work) <= 2 * 64
+
+
+def test_a_long_query_is_taken_from_the_cache_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is taken at once: one block, seven or all."""
+    q, k, v = arrays(8, 2, 4, 2, 16, 2, 1400)
+    results = set()
+    for at_once in (1, 7 * 2 * 64 * 16, 1 << 30):
+        monkeypatch.setattr(attention_single, "AT_ONCE", at_once)
+        results.add(FORMS["fast"](q, k, v, cu([1, 1]), ints([1, 0]), ints([1400, 1030])).tobytes())
+    assert len(results) == 1
+
+
+def test_caches_of_half_the_width_are_read_in_float32() -> None:
+    q, k, v = arrays(8, 14, 4, 2, 16, 1, 90)
+    k, v = k.astype(np.float16), v.astype(np.float16)
+    wide = k.astype(np.float32), v.astype(np.float32)
+    for count in (14, 1):
+        got, want = (FORMS["fast"](q[:count], *caches, cu([count]), ints([0]), ints([90])) for caches in ((k, v), wide))
+        assert got.tobytes() == want.tobytes()
+
+
+def test_a_sum_has_the_same_bits_however_the_numbers_lie_in_memory() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4, 5, 64), dtype=np.float32)
+    along_rows = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    framed = np.zeros((3, 4, 64, 24), np.float32)
+    framed[..., 8:13] = x.swapaxes(-1, -2)
+    want = sum_last(x)
+    np.testing.assert_allclose(want, x.sum(axis=-1, dtype=np.float64), atol=1e-5)
+    for other in (along_rows, framed[..., 8:13].swapaxes(-1, -2), x[:, ::-1][:, ::-1]):
+        assert sum_last(other).tobytes() == want.tobytes()
+    assert sum_last(x[2, 3, 4]).tobytes() == want[2, 3, 4].tobytes()
+
+
+@pytest.mark.parametrize("forms", list(candidates(3, 64)), ids=str)
+def test_every_form_of_the_products_gives_attention(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are not stable here are still right; those that are have the bits of single queries."""
+    counts, ends, pads = [70, 1, 9], [300, 75, 9], [11, 0, 0]
+    q, k, v = arrays(12, 80, 6, 2, 64, 3, 310)
+    monkeypatch.setattr("cuda_kernels.reference.attention.stable_forms", lambda group, dim: forms)
+    given = (k, v, cu(counts), ints([2, 0, 1]), ints(ends), ints(pads), 200, 0.1)
+    got = Attention()(q, *given)
+    np.testing.assert_allclose(got, SPEC(q, *given), atol=5e-6)
+    if is_stable(forms, 3, 64):
+        for i in (0, 1, 50, 69):
+            one = Attention()(q[i : i + 1], k, v, cu([1]), ints([2]), ints([231 + i]), ints([11]), 200, 0.1)
+            assert one.tobytes() == got[i : i + 1].tobytes()
+
+
+@pytest.mark.kills("whole-blocks/behind", "whole-blocks/before")
+def test_only_blocks_that_every_query_of_a_tile_sees_whole_need_no_cap() -> None:
+    """Five queries with the keys from 64 or 66 before: the last of a block is out of sight of some, or the first is."""
+    for last, back in (np.arange(124, 129), 64), (np.arange(128, 133), 66):
+        caps = caps_of(last - back, last, range(3), 5, 2)
+        assert {block: cap.shape for block, cap in caps.items()} == dict.fromkeys((0, 1, 2), (1, 64, 10))
+        for i in range(5):
+            seen = np.concatenate([caps[block][0, :, 2 * i] for block in range(3)])
+            assert np.flatnonzero(seen > 0).tolist() == list(range(last[i] - back, last[i] + 1))
+    assert list(caps_of(last * 0, last, range(3), 5, 2)) == [2]
+    last = np.arange(124, 129)
+    padded = caps_of(last, last, range(1, 3), 4, 1)
+    assert padded[1].shape == (2, 64, 4)
+    assert (padded[2][1] == padded[2][1, :, :1]).all()
