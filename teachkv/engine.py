@@ -25,7 +25,7 @@ from teachkv.inputs import Chunk, build_inputs, decode_chunks, handed_over, pref
 from teachkv.kv.view import Array
 from teachkv.model import Model
 from teachkv.observe import Observer
-from teachkv.recording import record_of
+from teachkv.recording import details_of, record_of
 from teachkv.roster import Roster, too_large
 from teachkv.schedule import Plan
 from teachkv.speculate import draft_room, propose
@@ -145,10 +145,11 @@ class Engine:
         if self.in_flight is not None:
             ended = {outcome.sequence.id for outcome in work.outcomes if outcome.sequence.finished}
             work.notes += [f"surplus id={id}" for id in self.in_flight.plan.ids if id in ended]
-        events, kept, now = self.take_events(), self.observer.trace is not None, time.perf_counter()
+        events, now = self.take_events(), time.perf_counter()
         seconds, self.settled_at = now - max(work.began, self.settled_at), now
         hit_rate = None if self.reuse is None else self.reuse.hit_rate()
-        self.observer.see(record_of(work, events, self.scheduler.counts()[2], seconds, kept=kept), hit_rate)
+        record = record_of(work, events, self.scheduler.counts()[2], seconds)
+        self.observer.see(record, hit_rate, details_of(work) if self.observer.trace is not None else None)
         if not self.roster.sequences:
             self.observer.log.flush(hit_rate)  # a short run shows its line too
         return work.outcomes

@@ -94,7 +94,7 @@ class EngineTarget:
         self.sync()  # a surplus step may still be running
         trace = self.engine.observer.trace
         assert trace is not None
-        records, trace.records = trace.records, []
+        records = trace.take()
         self.calls_before, self.calls_now = self.calls_now, self.calls.count
         stamps, self.stamps = self.stamps, []
         return [step_of(record, at) for record, at in zip(records, stamps, strict=True)]

@@ -63,7 +63,7 @@ PRESETS: dict[str, Preset] = {
     "yardstick": Preset(
         "256 requests, 100-1024 tokens in and out; for a GPU",
         ("yardstick",),
-        tuple(f"{arm} max_num_seqs=256" for arm in (PACKED, RAGGED)),  # a seat for each
+        tuple(f"{arm} max_num_seqs=256 max_model_len=2048" for arm in (PACKED, RAGGED)),  # a seat for each
         QWEN | {"warmup": 1, "rounds": 3},
     ),
     "arrivals": Preset(

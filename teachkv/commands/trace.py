@@ -68,7 +68,7 @@ def record(args: argparse.Namespace) -> list[Any]:
     asked: list[Any] = [[{"role": "user", "content": text}] for text in prompts] if args.chat else list(prompts)
     with LLM(args.model, log=StatusLines(), trace=True, **picked(args, EngineOptions)) as llm:
         llm.generate(asked, SamplingParams(**picked(args, SamplingParams)))
-        return list(llm.trace.records)
+        return llm.trace.records
 
 
 def read(name: str) -> list[Any]:

@@ -2,9 +2,10 @@
 
 from teachkv.observe.log import EngagementLog, IntervalLog
 from teachkv.observe.observer import Observer, Totals
-from teachkv.observe.trace import RowRecord, StepRecord, TokenRecord, Trace, read_jsonl, write_jsonl
+from teachkv.observe.trace import Details, RowRecord, StepRecord, TokenRecord, Trace, read_jsonl, write_jsonl
 
 __all__ = [
+    "Details",
     "EngagementLog",
     "IntervalLog",
     "Observer",

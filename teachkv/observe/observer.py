@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teachkv.observe.log import EngagementLog, IntervalLog
-from teachkv.observe.trace import StepRecord, Trace
+from teachkv.observe.trace import Details, StepRecord, Trace
 
 
 @dataclass(slots=True)
@@ -58,9 +58,10 @@ class Observer:
         self.trace = Trace() if keep else None
         self.totals = Totals()
 
-    def see(self, record: StepRecord, hit_rate: float | None) -> None:
+    def see(self, record: StepRecord, hit_rate: float | None, details: Details | None = None) -> None:
+        """`details` completes the record for a trace."""
         self.totals.see(record)
         self.engagement.see(record)
         self.log.see(record, hit_rate)
-        if self.trace is not None:
-            self.trace.add(record)
+        if self.trace is not None and details is not None:
+            self.trace.add(record, details)

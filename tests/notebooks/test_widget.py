@@ -26,7 +26,7 @@ def held_by(player: StillPlayer) -> str:
 def records() -> list[StepRecord]:
     with LLM("tiny", seed=0, trace=True) as llm:
         llm.generate(["one", "a longer prompt"], SamplingParams(max_tokens=4, temperature=0, ignore_eos=True))
-        return list(llm.trace.records)
+        return llm.trace.records
 
 
 def test_equal_runs_save_equal_pages(records: list[StepRecord]) -> None:

@@ -22,7 +22,7 @@ def records() -> list[StepRecord]:
     with LLM("tiny", seed=0, trace=True, max_num_batched_tokens=24) as llm:
         wanted = [SamplingParams(max_tokens=n, temperature=0, ignore_eos=True) for n in (3, 7)]
         llm.generate(["one", "a longer prompt than the first </script><b>"], wanted)
-        return list(llm.trace.records)
+        return llm.trace.records
 
 
 def test_a_page_asks_nobody_for_anything(records: list[StepRecord]) -> None:
