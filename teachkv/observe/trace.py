@@ -63,7 +63,7 @@ Details = Callable[[StepRecord], StepRecord]
 
 
 class Trace:
-    """Keeps the records of an engine. Plan, rows and tokens are spelled out when somebody reads: for 128 rows that takes
+    """Keeps the records of an engine. Plan, rows and tokens are spelled out when somebody reads: with 128 rows that is
     a third of a step on a GPU, and what is measured with a trace would be the trace."""
 
     def __init__(self) -> None:
