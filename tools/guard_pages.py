@@ -65,7 +65,7 @@ def ground_truth() -> list[str]:
         return []
     record = json.loads(TRUTH.read_text(encoding="utf-8"))
     differ = "none differed" if not record["different"] else f"{len(record['different'])} differed"
-    told = f"For {record['compared']} of {record['mutants']} mutants that need no C++ compiler the source was also"
+    told = f"For {record['compared']} of {record['mutants']} mutants the source was also"
     more = f"patched on disk and the same tests were run by plain pytest: of the verdicts {differ} (script:"
     return [told, more, "`tests/mutate/ground_truth.py`, record: `docs/evidence/mutation-ground-truth.json`).", ""]
 

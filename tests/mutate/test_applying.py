@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mutate.ground_truth import compare, truth
+from tests.mutate.ground_truth import compare, extend, truth
 
 RAN = "ran before the fork"
 WAYS = {
@@ -113,3 +115,41 @@ def test_plain_pytest_runs_in_the_lane_of_the_verdict(toy: Any) -> None:
     result = {**place, "replacement": "def clamp(x):", "tests": {"tests": "passed"}}
     found = {lane: truth(toy.root, {**result, "lane": lane}, 60.0) for lane in ("python", "numba-sim")}
     assert found == {"python": "killed", "numba-sim": "survived"}
+
+
+KERNEL = "// mutant[k/m]:\n//   - if (i >= n) return;\n//   + if (i > n) return;\nif (i >= n) return;  // tail\n"
+KERNEL_TESTS = """
+    from pathlib import Path
+
+    TEXT = Path("toy/k.cu").read_text()
+    if "mutant[" in TEXT and "\\nif (i >= n)" not in TEXT:
+        raise RuntimeError("drifted")
+
+    def test_k():
+        assert TEXT.splitlines()[3] == "if (i >= n) return;  // tail"
+
+    def test_tail():
+        assert TEXT.count("\\n") == 4
+"""
+
+
+def kernel_result(toy: Any, test: str) -> dict[str, Any]:
+    toy.write("toy/k.cu", KERNEL)
+    toy.write("tests/test_toy.py", KERNEL_TESTS)
+    place = {"path": "toy/k.cu", "first": 4, "last": 4, "replacement": "if (i > n) return;", "lane": "host"}
+    return {**place, "id": "k/m", "verdict": "killed", "tests": {f"tests/test_toy.py::{test}": "assertion"}}
+
+
+def test_a_patched_kernel_has_no_cards_that_its_tests_would_find_drifted(toy: Any) -> None:
+    assert truth(toy.root, kernel_result(toy, "test_k"), 60.0) == "killed"
+    assert truth(toy.root, kernel_result(toy, "test_tail"), 60.0) == "survived"
+
+
+def test_a_report_of_another_lane_adds_to_the_record(toy: Any, tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    old = {"verdicts": {"a/b": "survived", "k/m": "killed"}, "different": ["a/b: the plugin says killed", "k/m: old"]}
+    record.write_text(json.dumps(old))
+    results = [kernel_result(toy, "test_k"), {**kernel_result(toy, "test_k"), "id": "k/n"}]
+    assert extend(record, toy.root, {"results": results}, 1, 60.0) == ["a/b: the plugin says killed"]
+    found = json.loads(record.read_text())
+    assert (found["mutants"], found["compared"], found["different"]) == (3, 3, ["a/b: the plugin says killed"])

@@ -91,7 +91,7 @@ def test_the_index_tells_how_the_runner_was_checked(
     assert "patched" not in guard_pages.index(registry)
     record.write_text(json.dumps({"compared": 3, "mutants": 4, "different": ["a/b: the plugin says ..."]}))
     text = guard_pages.index(registry)
-    assert "For 3 of 4 mutants that need no C++ compiler" in text
+    assert "For 3 of 4 mutants the source was also" in text
     assert "of the verdicts 1 differed" in text
 
 
