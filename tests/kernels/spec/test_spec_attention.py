@@ -314,7 +314,7 @@ def test_a_sum_has_the_same_bits_however_the_numbers_lie_in_memory() -> None:
     assert sum_last(x[2, 3, 4]).tobytes() == want[2, 3, 4].tobytes()
 
 
-@pytest.mark.parametrize("forms", list(candidates(3, 64)), ids=str)
+@pytest.mark.parametrize("forms", list(candidates(3, 64)), ids=lambda f: f"{f.multiply.__name__}-{f.lanes}-{f.step}")
 def test_every_form_of_the_products_gives_attention(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are not stable here are still right; those that are have the bits of single queries."""
     counts, ends, pads = [70, 1, 9], [300, 75, 9], [11, 0, 0]
