@@ -76,7 +76,6 @@ class Rope:
         Raises ValueError if it is missing there.
         """
         positions = np.asarray(positions)
-        place = positions.astype(np.float64)[:, None]
         if self.config.depends_on_length:
             if prompt_lens is None:
                 raise ValueError("dynamic rope needs the prompt length of every token")
@@ -88,10 +87,10 @@ class Rope:
             #   - lengths = np.maximum(positions + 1, np.asarray(prompt_lens))
             #   + lengths = np.full(len(positions), np.max(np.maximum(positions + 1, prompt_lens)))
             lengths = np.maximum(positions + 1, np.asarray(prompt_lens))
-            return self._turned(place * dynamic_frequencies(self.config, lengths))
+            return self._turned(positions[:, None] * dynamic_frequencies(self.config, lengths))
         stop = int(np.max(positions, initial=-1)) + 1
         if stop > TABLED:
-            return self._turned(place * self.frequencies)
+            return self._turned(positions[:, None] * self.frequencies)
         if stop > len(self.tables[0]):
             rows = 1 << (stop - 1).bit_length()
             self.tables = self._turned(np.arange(rows, dtype=np.float64)[:, None] * self.frequencies)
