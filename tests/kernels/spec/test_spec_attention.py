@@ -1,6 +1,7 @@
 """Attention, spec and fast NumPy form alike, against a dense float64 matrix."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import dense
@@ -331,13 +332,21 @@ def test_every_form_of_the_products_gives_attention(forms: Forms, monkeypatch: p
 
 @pytest.mark.kills("whole-blocks/behind", "whole-blocks/before")
 def test_only_blocks_that_every_query_of_a_tile_sees_whole_need_no_cap() -> None:
-    """Five queries with the keys from 64 or 66 before: the last of a block is out of sight of some, or the first is."""
-    for last, back in (np.arange(124, 129), 64), (np.arange(128, 133), 66):
+    """Five queries that begin and end around the edges of a block: its first or last position is out of sight of one
+    of them, or of none, and only then does it need no cap."""
+    positions = np.arange(3 * 64)
+    needed = set()
+    for start, back in product(range(123, 131), range(60, 70)):
+        last = np.arange(start, start + 5)
         caps = caps_of(last - back, last, range(3), 5, 2)
-        assert {block: cap.shape for block, cap in caps.items()} == dict.fromkeys((0, 1, 2), (1, 64, 10))
-        for i in range(5):
-            seen = np.concatenate([caps[block][0, :, 2 * i] for block in range(3)])
-            assert np.flatnonzero(seen > 0).tolist() == list(range(last[i] - back, last[i] + 1))
+        seen = ((positions >= last[:, None] - back) & (positions <= last[:, None])).reshape(5, 3, 64)
+        cut = [block for block in range(3) if not seen[:, block].all()]
+        assert list(caps) == cut
+        for block in cut:
+            assert np.array_equal(caps[block] > 0, seen[:, block].T.repeat(2, axis=1)[None])
+        needed.add(tuple(cut))
+    assert needed == {(0, 1, 2), (0, 2)}
+    last = np.arange(128, 133)
     assert list(caps_of(last * 0, last, range(3), 5, 2)) == [2]
     last = np.arange(124, 129)
     padded = caps_of(last, last, range(1, 3), 4, 1)
