@@ -8,6 +8,9 @@
     linear down + residual                                add
     rms_norm, lm_head                                     head
 
+A long prompt keeps the order of model.py. Where the card has warpgroups, the rows between its kernels lie in panels
+(cuda_kernels/common/panels.cuh), as the products want them; without that each product lays out a copy of its own.
+
 Each of these kernels begins while the one before it still runs, and asks for its weights meanwhile
 (cuda_kernels/common/chain.cuh). They keep the chunks and the order of sums of the operations they join, so a row that
 was prefilled by those goes on as if nothing had changed.
@@ -21,6 +24,8 @@ from collections.abc import Sequence
 
 from cuda_kernels.fused import launch, sizes
 from cuda_kernels.raw.loader import arch_of
+from cuda_kernels.raw.tiles import SQUARE, panelled
+from cuda_kernels.rms_norm.raw import norm_in_panels
 from teachkv.attention import attend
 from teachkv.kv.view import Array
 from teachkv.model import Model
@@ -54,6 +59,13 @@ class FusedModel(Model):
             logits: Array = launch.head(x, weights.norm, weights.lm_head, self.eps)
             return logits
         return ops.lm_head(ops.rms_norm(x, weights.norm, self.eps), weights.lm_head)
+
+    def normed(self, x: Array, weight: Array) -> Array:
+        """As in Model; of many tokens in panels."""
+        if not panelled(len(x), self.config.hidden_size, self.config.intermediate_size, arch_of(x)):
+            return super().normed(x, weight)
+        panels: Array = norm_in_panels(x, weight, self.eps, SQUARE.bm)
+        return panels
 
     def mlp(self, x: Array, layer: LayerWeights) -> Array:
         """x [T, K] -> x + down(silu(gate(h)) * up(h)) with h = rms_norm(x)."""

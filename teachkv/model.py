@@ -46,11 +46,11 @@ class Model:
         ops, weights, eps = self.ops, self.weights, self.config.rms_eps
         x = ops.embed(tokens, weights.embed)  # [T, K]
         for index, layer in enumerate(weights.layers):
-            h = ops.rms_norm(x, layer.input_norm, eps)
+            h = self.normed(x, layer.input_norm)
             q, k, v = self.project(h, layer)
             mixed = self.attention(index, q, k, v, cos, sin, parts)
             x = ops.linear(mixed, layer.o, layer.o_bias, residual=x)
-            h = ops.rms_norm(x, layer.post_norm, eps)
+            h = self.normed(x, layer.post_norm)
             h = ops.gate_up(h, layer.gate, layer.up, layer.gate_bias, layer.up_bias)  # [T, F]
             x = ops.linear(h, layer.down, layer.down_bias, residual=x)
         # guard[last-token]: logits are taken where the caller says, each row's own last real token
@@ -59,6 +59,10 @@ class Model:
         #   + x = ops.rms_norm(x[len(x) - len(logits_at) :], weights.norm, eps)
         x = ops.rms_norm(x[logits_at], weights.norm, eps)
         return ops.lm_head(x, weights.lm_head)
+
+    def normed(self, x: Array, weight: Array) -> Array:
+        """x [T, K], weight [K] -> what a layer's first products take, [T, K]."""
+        return self.ops.rms_norm(x, weight, self.config.rms_eps)
 
     def project(self, h: Array, layer: LayerWeights) -> tuple[Array, Array, Array]:
         """h [T, K] -> q [T, H, D], k and v [T, G, D], before rotation."""

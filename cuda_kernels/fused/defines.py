@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cuda_kernels.fused.sizes import Plan, head_slots
-from cuda_kernels.raw.product import Tile, chunk_of
+from cuda_kernels.raw.product import chunk_of
 from cuda_kernels.raw.shapes import row_threads
+from cuda_kernels.raw.tiles import Tile
 
 Defines = dict[str, int]
 
@@ -20,8 +21,10 @@ def gate_up(dtype: int, hidden: int, width: int, plan: Plan) -> Defines:
     return _normed(dtype, hidden, plan) | {"TKV_CHUNK": chunk_of(width, hidden), "TKV_UNITS": plan.units}
 
 
-def gate_up_tiles(dtype: int, width: int, tile: Tile) -> Defines:
-    return {"TKV_DTYPE": dtype, "TKV_OUT_F32": 0, "TKV_SPLIT": 0, "TKV_PAIRS": int(width % 2 == 0)} | tile.defines
+def gate_up_tiles(dtype: int, width: int, tile: Tile, panel_rows: int = 0) -> Defines:
+    """panel_rows: the height of the panels that the result is left in; 0 for rows one after another."""
+    layout = {"TKV_PAIRS": int(width % 2 == 0), "TKV_ROWS": panel_rows}
+    return {"TKV_DTYPE": dtype, "TKV_OUT_F32": 0, "TKV_SPLIT": 0} | layout | tile.defines
 
 
 def add(dtype: int, width: int, outputs: int, plan: Plan) -> Defines:

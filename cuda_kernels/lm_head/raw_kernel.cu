@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(512) linear_rows(
 #if TKV_PATH == 2
 #include "common/linear_tiles.cuh"
 
-extern "C" __global__ void __launch_bounds__(32 * TKV_WM * TKV_WN) linear_tiles(
+extern "C" __global__ void __launch_bounds__(TKV_THREADS, 1) linear_tiles(
     aliased_ptr<const Elem> x, global_ptr<const Elem> w, global_ptr<const Elem> bias, aliased_ptr<const Elem> gate, aliased_ptr<const Elem> residual,
     aliased_ptr<Out> out, aliased_ptr<float> partial, offset_t T, offset_t N, int K, int chunk, int chunks) {
     linear_tiles_body(x, w, Epilogue{bias, gate, residual, out, N}, partial, T, K, chunk, chunks);

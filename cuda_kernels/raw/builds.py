@@ -17,7 +17,8 @@ from pathlib import Path
 from cuda_kernels.fused import defines, sizes
 from cuda_kernels.raw import nvrtc, source
 from cuda_kernels.raw.attention import decode_segments, fits, prefill_shared
-from cuda_kernels.raw.product import LARGE, MMA_ARCH, NARROW, SMALL
+from cuda_kernels.raw.product import MMA_ARCH
+from cuda_kernels.raw.tiles import LARGE, NARROW, SMALL, SQUARE, WARPGROUP_ARCH, WIDE, Tile
 
 ARCHS = (75, 80, 90, 120)
 RECORD = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "kernel-resources.json"
@@ -52,7 +53,7 @@ def builds(arch: int, *, full: bool = True) -> Iterator[Build]:
             "kv_gather",
             "kv_scatter",
         ):
-            common = {"TKV_DTYPE": dtype, "TKV_VEC": 4, "TKV_THREADS": 256, "TKV_D": 64}
+            common = {"TKV_DTYPE": dtype, "TKV_VEC": 4, "TKV_THREADS": 256, "TKV_D": 64, "TKV_ROWS": 0}
             yield _build(op, common | {"TKV_COPY": 4 if dtype == 0 else 8})
         yield from _products(dtype, arch)
         for head_dim in (64, 128, 256) if full else (64,):
@@ -72,8 +73,14 @@ def _products(dtype: int, arch: int) -> Iterator[Build]:
             yield _build(op, base | {"TKV_PATH": 0})
             continue
         yield _build(op, base | {"TKV_PATH": 1})
-        for tile, split in ((NARROW, 1), (SMALL, 0), (SMALL, 1), (LARGE, 0)):
+        large = (LARGE, *warpgroup_tiles(arch))
+        for tile, split in ((NARROW, 1), (SMALL, 0), (SMALL, 1), *((tile, 0) for tile in large)):
             yield _build(op, base | {"TKV_PATH": 2, "TKV_SPLIT": split, "TKV_PAIRS": 1} | tile.defines)
+
+
+def warpgroup_tiles(arch: int) -> tuple[Tile, ...]:
+    """The tiles that only this architecture can multiply."""
+    return (SQUARE, WIDE) if arch == WARPGROUP_ARCH else ()
 
 
 def attention(dtype: int, head_dim: int, arch: int) -> Iterator[Build]:
@@ -94,8 +101,13 @@ def _fused(dtype: int, arch: int) -> Iterator[Build]:
     hidden, width, vocabulary, heads = 896, 4864, 151936, (14, 2, 64)
     if dtype == 0 or arch < MMA_ARCH:
         return
-    for tile in (NARROW, SMALL, LARGE):
-        yield Build("fused/gate_up_tiles_kernel.cu", tuple(defines.gate_up_tiles(dtype, width, tile).items()))
+    for tile in warpgroup_tiles(arch):
+        for height in {tile.bm, tile.bn}:
+            yield Build("fused/panels_kernel.cu", (("TKV_DTYPE", dtype), ("TKV_ROWS", height)))
+    for tile in (NARROW, SMALL, LARGE, *warpgroup_tiles(arch)):
+        for height in (0, tile.bm) if tile.warpgroups else (0,):
+            built = defines.gate_up_tiles(dtype, width, tile, height)
+            yield Build("fused/gate_up_tiles_kernel.cu", tuple(built.items()))
     if sizes.refusal(hidden, width, vocabulary, heads, arch) is not None:
         return
     for rows in (8, 16, 32):

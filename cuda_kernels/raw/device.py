@@ -1,5 +1,5 @@
-"""Raw kernels on a device, through CuPy's RawModule (NVRTC). CuPy keeps the compiled text on disk, keyed by source,
-options, architecture and compiler version."""
+"""Raw kernels on a device, through CuPy's RawModule (NVRTC). The compiled text is kept on disk, keyed by source,
+options, architecture and compiler version: by CuPy, or here where CuPy does not know the architecture (sm_90a)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import cupy
 
+from cuda_kernels.raw import nvrtc
 from cuda_kernels.raw.driver import launch
 from cuda_kernels.raw.limits import FLAGS, Size
 from cuda_kernels.raw.opt_in import OptIn
@@ -18,8 +19,7 @@ class DeviceModule:
     """One translation unit compiled for the current device; launches go to CuPy's current stream."""
 
     def __init__(self, text: Source, defines: dict[str, int]) -> None:
-        options = (*FLAGS, *(f"-D{name}={value}" for name, value in defines.items()))
-        self._module = cupy.RawModule(code=text.text, options=options)
+        self._module = _compiled(text, defines)
         self._functions: dict[str, Any] = {}
         self._opt_in = OptIn()
 
@@ -32,3 +32,11 @@ class DeviceModule:
             function = self._functions[entry] = self._module.get_function(entry)
         self._opt_in.ask(entry, function, shared)
         launch(function.kernel.ptr, grid, block, shared, arguments, early=early)
+
+
+def _compiled(text: Source, defines: dict[str, int]) -> Any:
+    arch = cupy.cuda.Device().compute_capability
+    if nvrtc.target(defines, arch) == arch:
+        options = (*FLAGS, *(f"-D{name}={value}" for name, value in defines.items()))
+        return cupy.RawModule(code=text.text, options=options)
+    return cupy.RawModule(path=str(nvrtc.machine_code(text, defines, int(arch))))

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import importlib.util
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+import platformdirs
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.raw.limits import FLAGS
@@ -64,16 +68,34 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
+def target(defines: dict[str, int], arch: int) -> str:
+    """What the compiler calls sm_<arch>. Warpgroup steps exist in one architecture only; an 'a' asks for them."""
+    return f"{arch}a" if defines.get("TKV_WGMMA") else str(arch)
+
+
 def compile_text(source: Source, defines: dict[str, int], arch: int) -> dict[str, Resources]:
     """Resources of every kernel in the text for sm_<arch>. Raises CompileError with the log."""
-    log = _compile(source, defines, (f"-arch=sm_{arch}", "--ptxas-options=-v"))[1]
+    log = _compile(source, defines, (f"-arch=sm_{target(defines, arch)}", "--ptxas-options=-v"), None)[1]
     return parse_report(log)
 
 
 def ptx(source: Source, defines: dict[str, int], arch: int) -> str:
     """The text in PTX: two equal ones are the same kernel (an equivalent mutant)."""
-    program = _compile(source, defines, (f"-arch=compute_{arch}",))[0]
+    program = _compile(source, defines, (f"-arch=compute_{target(defines, arch)}",), "PTX")[0].rstrip(b"\0").decode()
     return program.split("\n", 12)[-1] if program.startswith("//") else program
+
+
+def machine_code(source: Source, defines: dict[str, int], arch: int) -> Path:
+    """A file with the text's machine code for sm_<arch>, kept in the user's cache folder."""
+    options = (f"-arch=sm_{target(defines, arch)}",)
+    key = "\0".join([source.text, *_words(defines, options), *map(str, version())])
+    file = platformdirs.user_cache_path("teachkv") / "nvrtc" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.cubin"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as fresh:
+            fresh.write(_compile(source, defines, options, "CUBIN")[0])
+        Path(fresh.name).replace(file)  # whole or not there, whoever else compiles it meanwhile
+    return file
 
 
 def parse_report(log: str) -> dict[str, Resources]:
@@ -90,25 +112,32 @@ def parse_report(log: str) -> dict[str, Resources]:
     return table
 
 
-def _compile(source: Source, defines: dict[str, int], options: tuple[str, ...]) -> tuple[str, str]:
+def _words(defines: dict[str, int], options: tuple[str, ...]) -> list[str]:
+    """-default-device as CuPy has it: before 13.1 a generic lambda counts as a function of the host without it."""
+    return [*FLAGS, "-default-device", *options, *(f"-D{name}={value}" for name, value in defines.items())]
+
+
+def _compile(
+    source: Source, defines: dict[str, int], options: tuple[str, ...], wanted: str | None
+) -> tuple[bytes, str]:
+    """What is `wanted` (PTX, CUBIN or nothing), and the compiler's log."""
     nvrtc, program = library(), ctypes.c_void_p()
-    words = [*FLAGS, *options, *(f"-D{name}={value}" for name, value in defines.items())]
+    words = _words(defines, options)
     raw = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.text.encode(), source.path.encode(), 0, None, None)
     try:
         status = nvrtc.nvrtcCompileProgram(program, len(words), raw)
-        log = _fetch(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+        log = _fetch(program, "ProgramLog").rstrip(b"\0").decode()
         if status != 0:
             raise CompileError(f"{source.path} with {defines} does not compile:\n{log}")
-        text = "" if options[0].startswith("-arch=sm") else _fetch(program, "nvrtcGetPTXSize", "nvrtcGetPTX")
-        return text, log
+        return (_fetch(program, wanted) if wanted else b""), log
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _fetch(program: ctypes.c_void_p, size_name: str, data_name: str) -> str:
+def _fetch(program: ctypes.c_void_p, what: str) -> bytes:
     size = ctypes.c_size_t()
-    getattr(library(), size_name)(program, ctypes.byref(size))
+    getattr(library(), f"nvrtcGet{what}Size")(program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(size.value)
-    getattr(library(), data_name)(program, buffer)
-    return buffer.value.decode()
+    getattr(library(), f"nvrtcGet{what}")(program, buffer)
+    return buffer.raw

@@ -1,8 +1,10 @@
 // rms_norm: x [T, K], weight [K], residual [T, K] or absent -> out [T, K]; with a residual x += residual first, IN PLACE.
+// TKV_ROWS: `out` in panels of so many rows (common/panels.cuh), for products of many tokens; 0: [T, K].
 // One block per token. The block size depends on K alone, and so does the tree of the sum.
 // registers: spills 0
 #include "common/chain.cuh"
 #include "common/norm.cuh"
+#include "common/panels.cuh"
 
 extern "C" __global__ void __launch_bounds__(TKV_THREADS) rms_norm(
     aliased_ptr<Elem> x, global_ptr<const Elem> weight, aliased_ptr<const Elem> residual, aliased_ptr<Elem> out, float eps, int K) {
@@ -31,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(TKV_THREADS) rms_norm(
         const Floats<TKV_VEC> weights = load<TKV_VEC>(weight, k);
 #pragma unroll
         for (int i = 0; i < TKV_VEC; ++i) values.v[i] = values.v[i] * factor * weights.v[i];
-        store<TKV_VEC>(out, start + k, values);
+        if constexpr (TKV_ROWS != 0) store<TKV_VEC>(out, panel_place<TKV_ROWS>(blockIdx.x, k, K), values);
+        else store<TKV_VEC>(out, start + k, values);
     }
 }

@@ -62,6 +62,17 @@ def test_many_rows_take_the_tiles_with_the_same_bits(tmp_path: Path, monkeypatch
         assert (few[-1][row].view(np.uint32) == many[-1][row].view(np.uint32)).all()
 
 
+def test_a_prompt_whose_rows_lie_in_panels_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = raw_model(tmp_path, hidden_size=64, intermediate_size=128)
+    plain, asked = run(model), []
+    monkeypatch.setattr("teachkv.fused.panelled", lambda rows, *_: asked.append(rows) or True)
+    ours = run(fused(model))
+    assert asked == [11] * 2 * model.config.num_layers, "the prefill's eleven tokens, before each of its norms"
+    for a, b in zip(plain, ours, strict=True):
+        for row in PROMPTS:
+            assert (np.asarray(a[row]).view(np.uint32) == np.asarray(b[row]).view(np.uint32)).all()
+
+
 def test_models_without_fused_kernels_stay_plain(tmp_path: Path) -> None:
     model = raw_model(tmp_path, "qwen3")
     assert fused(model) is model

@@ -83,7 +83,8 @@ def by_engine(loaded: LoadedModel, backend: str, count: int, rng: np.random.Gene
     common = COMMON | {"backend": backend}
     with engine_of(loaded, **common, enable_prefix_caching=False) as llm:
         cold = [facts(llm.generate([prompt], WANTED)[0].outputs[0]) for prompt in prompts]
-        anew, times = preempted(llm, prompts)
+    with engine_of(loaded, **common, enable_prefix_caching=False, overlap=False) as llm:
+        anew, times = preempted(llm, prompts)  # from outside: that no step may be in flight
     with engine_of(loaded, **common, enable_prefix_caching=False, max_num_batched_tokens=96) as llm:
         chunked = [facts(output.outputs[0]) for output in llm.generate(prompts, WANTED)]
     with engine_of(loaded, **common) as llm:

@@ -102,7 +102,7 @@ def linears(model: str, rows: int, lines: list[dict[str, Any]]) -> None:
         ("up", s["I"], s["K"]),
         ("down", s["K"], s["I"]),
     ):
-        n_copies = copies(n * k * 2) if rows < 1000 else 4
+        n_copies = copies(n * k * 2) if rows < 200 else 4
         ws, x = [random(n, k) for _ in range(n_copies)], random(rows, k)
         us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
         lines.append(
@@ -212,22 +212,27 @@ def run() -> dict[str, Any]:
 
 
 def tile_variants() -> dict[str, Any]:
-    """linear_tiles in several shapes: what chose the constants in raw/product.py."""
+    """linear_tiles in several shapes: what chose the constants in raw/tiles.py."""
     from cuda_kernels.raw import product
+    from cuda_kernels.raw.tiles import Tile
 
     s, lines = MODELS["Qwen2.5-0.5B"], []
     kept = product.tile_for, product.ROWS_LIMIT
     small = ((64, 32, 4, 1, 6), (64, 64, 2, 2, 4), (32, 64, 2, 2, 6), (32, 64, 2, 1, 6), (64, 32, 2, 1, 6))
-    large = ((128, 64, 4, 1, 4), (128, 128, 4, 2, 3), (128, 128, 2, 4, 3), (128, 64, 2, 2, 4))
-    tiles = {8800: large, 128: small, 64: small, 32: small}
+    large = (
+        *((128, 64, 4, 1, 4), (128, 128, 4, 2, 3), (128, 128, 2, 4, 3), (128, 64, 2, 2, 4)),
+        *((128, n, 8, 1, 4, True) for n in (64, 128, 160, 192)),
+        *((192, n, 12, 1, 4, True) for n in (128, 160)),
+    )
+    tiles = {8800: large, 2200: large, 275: large, 128: small, 64: small, 32: small}
     for rows, shapes in tiles.items():
         product.ROWS_LIMIT = 0
         for what, n, k in (("up", s["I"], s["K"]), ("down", s["K"], s["I"]), ("q", s["K"], s["K"])):
-            ws, x = [random(n, k) for _ in range(copies(n * k * 2) if rows < 1000 else 4)], random(rows, k)
+            ws, x = [random(n, k) for _ in range(copies(n * k * 2) if rows < 200 else 4)], random(rows, k)
             for shape in shapes:
-                tile = product.Tile(*shape)
+                tile = Tile(*shape)
                 blocks = -(-rows // tile.bm) * -(-n // tile.bn)
-                for parts in (1,) if rows > 1000 else sorted({1, max(1, 264 // blocks), max(1, 800 // blocks)}):
+                for parts in (1,) if rows > 200 else sorted({1, max(1, 264 // blocks), max(1, 800 // blocks)}):
                     product.tile_for = lambda *_, t=tile, p=parts: (t, p)
                     us = microseconds([partial(get("linear", "raw"), x, w) for w in ws])
                     lines.append(show(f"tiles {what} rows {rows} {shape} parts {parts}", us, 0, 2.0 * rows * n * k))

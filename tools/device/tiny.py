@@ -18,7 +18,7 @@ def tiny() -> None:
         for D in (20, 64, 80):
             attention(report, rng, dtype, 6, 2, D, [1, 300, 70], [1, 3, 1], None)
             attention(report, rng, dtype, 7, 1, D, [40, 70], [5, 40], 10)
-        for T, N, K in ((3, 40, 200), (70, 136, 328)):
+        for T, N, K in ((3, 40, 200), (70, 136, 328), (300, 4736, 72)):
             linear(report, rng, dtype, T, N, K)
         small_ops(report, rng, dtype, 3, 100, 4, 2, 20)
     sampling(report, rng, 8, 1000)

@@ -12,7 +12,7 @@ import pytest
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.fused import launch
 from cuda_kernels.fused.joined import JOINED
-from cuda_kernels.raw import nvrtc
+from cuda_kernels.raw import nvrtc, product, tiles
 from cuda_kernels.raw import source as text_source
 from cuda_kernels.raw.builds import attention as attention_builds
 from cuda_kernels.registry import get
@@ -189,6 +189,30 @@ def gate_up_of_many() -> None:
     assert (bits(JOINED.gate_up(x, gate, up, None, None)) == bits(linear(x, up, gate=linear(x, gate)))).all()
 
 
+@contextmanager
+def wide_tiles() -> Iterator[None]:
+    """Products in tiles of warpgroups, K in one chunk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, "ROWS_LIMIT", 0)
+        patch.setattr(product, "tile_for", lambda *_: (tiles.SQUARE, 1))
+        patch.setattr(product, "chunk_of", lambda _, k: -(-k // 128) * 128)
+        yield
+
+
+def wide_product() -> None:
+    """Seven stages, of which the last is not full."""
+    source = rng()
+    x, w = draw(source, "float16", 3, 424), draw(source, "float16", 8, 424)
+    with wide_tiles():
+        assert_close(get("linear", "raw")(x, w), get("linear", "spec")(x, w), "float16")
+
+
+def race_wide() -> None:
+    source = rng()
+    with wide_tiles(), variant("thread"):
+        get("linear", "raw")(draw(source, "float16", 3, 424), draw(source, "float16", 8, 424))
+
+
 def steps_once() -> None:
     """On the host it is right either way. Only a compiler for GPUs draws the question around the loop; its text then
     has every step twice."""
@@ -244,6 +268,8 @@ KILLS: dict[str, Callable[[], None]] = {
     "finite-logits-raw/removed": sample_not_finite,
     "gate-rounded/kept-wide": joined_gate_up,
     "gate-rounded-tiles/kept-wide": gate_up_of_many,
+    "panel-end/reads-on": wide_product,
+    "stage-still-read/one-too-few": wide_product,
     "lanes-agree/asked": steps_once,
     "append-range-fused/writes-padding": joined_padding,
 }
@@ -256,4 +282,5 @@ RACES: dict[str, Callable[[], None]] = {
     "sync-scale/removed": race_joined,
     "sync-normed/removed": race_joined,
     "sync-reuse/removed": race_joined,
+    "sync-refill/removed": race_wide,
 }

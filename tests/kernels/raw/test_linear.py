@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from cuda_kernels.fused.joined import JOINED
-from cuda_kernels.raw import product
+from cuda_kernels.raw import product, tiles
+from cuda_kernels.raw.panels import Panels, panels
 from cuda_kernels.registry import get
+from cuda_kernels.rms_norm.raw import norm_in_panels
 from tests.kernels.raw.cases import DTYPES, assert_close, bits, draw, rng
 
 
@@ -44,9 +46,9 @@ def test_a_row_keeps_its_bits_for_every_number_of_rows(dtype: str) -> None:
             assert (bits(part) == bits(whole[piece])).all(), rows
 
 
-@pytest.mark.parametrize("tile", [product.NARROW, product.SMALL, product.LARGE])
+@pytest.mark.parametrize("tile", [tiles.NARROW, tiles.SMALL, tiles.LARGE, tiles.SQUARE, tiles.WIDE])
 @pytest.mark.parametrize("parts", [1, 3])
-def test_tiles_and_splits_change_no_bit(monkeypatch: pytest.MonkeyPatch, tile: product.Tile, parts: int) -> None:
+def test_tiles_and_splits_change_no_bit(monkeypatch: pytest.MonkeyPatch, tile: tiles.Tile, parts: int) -> None:
     x, w, bias, gate, residual = inputs("bfloat16", 40, 72, 424)
     few = np.concatenate(
         [get("linear", "raw")(x[i : i + 8], w, bias, gate[i : i + 8], residual[i : i + 8]) for i in range(0, 40, 8)]
@@ -98,11 +100,67 @@ def test_gate_and_up_in_one_kernel_have_the_bits_of_two_products(
     assert (bits(few) == bits(two[3:9])).all()
 
 
-@pytest.mark.parametrize("tile", [product.NARROW, product.SMALL, product.LARGE])
-def test_gate_and_up_are_the_same_in_every_tile(monkeypatch: pytest.MonkeyPatch, tile: product.Tile) -> None:
+@pytest.mark.parametrize("tile", [tiles.NARROW, tiles.SMALL, tiles.LARGE, tiles.SQUARE, tiles.WIDE])
+def test_gate_and_up_are_the_same_in_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tiles.Tile) -> None:
     x, gate, gate_bias, _, _ = inputs("bfloat16", 40, 72, 424)
     up = draw(rng(), "bfloat16", 72, 424)[:, ::-1].copy()
     linear = get("linear", "raw")
     two = linear(x, up, None, gate=linear(x, gate, gate_bias))
     monkeypatch.setattr("cuda_kernels.fused.joined.tile_for", lambda *_: (tile, 1))
     assert (bits(JOINED.gate_up(x, gate, up, gate_bias, None)) == bits(two)).all()
+
+
+@pytest.mark.parametrize(("rows", "width"), [(5, 72), (130, 64), (9, 200)])
+def test_panels_hold_every_element_once_in_the_order_of_the_steps(rows: int, width: int) -> None:
+    matrix = np.arange(1, rows * width + 1, dtype=np.uint16).reshape(rows, width).view(np.float16)
+    found = panels(128, matrix).array.view(np.uint16)
+    # A step's 16 of 32 k: the first four of every eight, or the last four; two atoms of 8 k each.
+    of_32 = [8 * eighth + 4 * half + i for half in (0, 1) for eighth in range(4) for i in range(4)]
+    order = [32 * group + k for group in (0, 1) for k in of_32]
+    padded = np.zeros((found.shape[0] * 128, found.shape[1] * 64), np.uint16)
+    padded[:rows, :width] = matrix.view(np.uint16)
+    wanted = padded.reshape(-1, 128, found.shape[1], 64)[..., order].reshape(-1, 128, found.shape[1], 8, 8)
+    assert (found.reshape(-1, found.shape[1], 8, 128, 8) == wanted.transpose(0, 2, 3, 1, 4)).all()
+
+
+def test_panels_of_two_matrices_take_eight_rows_of_each_in_turn() -> None:
+    one, other = (draw(rng(), "float16", 24, 64) for _ in range(2))
+    other[:] = -other
+    turns = np.concatenate([part[i : i + 8] for i in range(0, 24, 8) for part in (one, other)])
+    assert (bits(panels(128, one, other).array) == bits(panels(128, turns).array)).all()
+
+
+@pytest.mark.parametrize(
+    ("arch", "rows", "outputs", "width", "wanted"),
+    [
+        (90, 8800, 9728, 896, tiles.WIDE),
+        (90, 2200, 896, 4864, tiles.SQUARE),
+        (90, 8800, 896, 896, tiles.LARGE),  # laying it out would cost what it saves
+        (90, 256, 151936, 896, tiles.LARGE),  # so many weights for so few rows
+        (80, 8800, 9728, 896, tiles.LARGE),
+        (100, 8800, 9728, 896, tiles.LARGE),  # no card but this one has these steps
+    ],
+)
+def test_only_large_products_on_one_architecture_take_warpgroups(
+    arch: int, rows: int, outputs: int, width: int, wanted: tiles.Tile
+) -> None:
+    assert tiles.tile_for(rows, outputs, width, arch) == (wanted, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_layer_in_panels_has_the_bits_of_a_layer_in_rows(dtype: str) -> None:
+    s, rows, hidden, width = rng(), 130, 64, 192
+    x, norm = draw(s, dtype, rows, hidden), draw(s, dtype, hidden)
+    gate, up, down = (draw(s, dtype, *shape) for shape in ((width, hidden), (width, hidden), (hidden, width)))
+    linear, h = get("linear", "raw"), get("rms_norm", "raw")(x, norm, 1e-6)
+    plain = linear(JOINED.gate_up(h, gate, up, None, None), down, residual=x)
+    panelled = norm_in_panels(x, norm, 1e-6, 128)
+    assert (bits(linear(panelled, up)) == bits(linear(h, up))).all()
+    wide = JOINED.gate_up(panelled, gate, up, None, None)
+    assert isinstance(wide, Panels)
+    assert (bits(linear(wide, down, residual=x)) == bits(plain)).all()
+
+
+def test_panels_of_another_height_are_refused() -> None:
+    with pytest.raises(ValueError, match="panels of 192 rows, the product takes 128"):
+        panels(128, panels(192, draw(rng(), "float16", 3, 64)))

@@ -9,7 +9,7 @@ import pytest
 
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.raw import builds, nvrtc, source
-from cuda_kernels.raw.product import SMALL
+from cuda_kernels.raw.tiles import SMALL
 from tests.kernels.raw.cases import DTYPES
 from tests.kernels.raw.probes import steps_of_attention
 
