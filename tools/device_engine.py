@@ -128,7 +128,7 @@ def speeds(found: list[dict[str, Any]], quick: bool) -> None:
     """Every cell with fused and with plain decode steps, on one engine."""
     with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, enable_prefix_caching=False) as llm:
         alone_and_together(llm, found, 4 if quick else 24)
-        for row in prefill_speeds(decoders(llm)["plain eager"]):
+        for row in prefill_speeds(decoders(llm)["fused eager"]):
             found.append(row)
             print(row, flush=True)
         for name, model in list(decoders(llm).items())[:2]:

@@ -13,12 +13,25 @@ constexpr int kPanelStep = kPanelK * kRows;  // elements of 64 k of a panel
 
 __device__ __forceinline__ int panel_steps(int K) { return (K + kPanelK - 1) / kPanelK; }
 
-// Where element k of a row lies in panels of kRows rows of a matrix [.., K]. The three after it follow, if k is a multiple of 4.
+// Atoms of a row before the one that holds element k.
+__device__ __forceinline__ int atom_of(int k) { return k / 32 * 4 + k / 4 % 2 * 2 + k / 8 % 4 / 2; }
+
+// Where element k of row `row` of a panel lies in it. The three after it follow, if k is a multiple of 4.
+template <int kRows>
+__device__ __forceinline__ int place_in_panel(int row, int k) {
+    return (atom_of(k) * kRows + row) * 8 + k / 8 % 2 * 4 + k % 4;
+}
+
+// Where a panel of a matrix [.., K] begins.
+template <int kRows>
+__device__ __forceinline__ offset_t panel_start(offset_t panel, int K) {
+    return panel * panel_steps(K) * kPanelStep<kRows>;
+}
+
+// Where element k of a row of a matrix [.., K] lies in its panels.
 template <int kRows>
 __device__ __forceinline__ offset_t panel_place(offset_t row, int k, int K) {
-    const int eighth = k / 8 % 4, atom = k % kPanelK / 32 * 4 + k / 4 % 2 * 2 + eighth / 2;
-    const offset_t step = row / kRows * panel_steps(K) + k / kPanelK;
-    return step * kPanelStep<kRows> + (atom * kRows + static_cast<int>(row % kRows)) * 8 + eighth % 2 * 4 + k % 4;
+    return panel_start<kRows>(row / kRows, K) + place_in_panel<kRows>(static_cast<int>(row % kRows), k);
 }
 
 // One thread: 32 k of one row, from k0 on. from [.., K], its row at `row_at` or none (< 0).

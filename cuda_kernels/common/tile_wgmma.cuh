@@ -16,7 +16,10 @@ struct Loader {
     offset_t at;
 
     __device__ __forceinline__ Loader(aliased_ptr<const Elem> matrix, offset_t row0, offset_t, int begin, int width)
-        : panels(matrix), at((row0 / kRows * panel_steps(width) + begin / kStep) * kPanelStep<kRows>) {}
+        : panels(matrix), at(panel_start<kRows>(row0 / kRows, width) + begin * kRows) {}
+    // Of the panels of two matrices, 8 rows of each in turn.
+    __device__ __forceinline__ Loader(aliased_ptr<const Elem> both, aliased_ptr<const Elem>, offset_t row0, offset_t rows, int begin, int width)
+        : Loader(both, 2 * row0, 2 * rows, begin, width) {}
     // The next 64 of K, to the tile that begins at `tile_at`.
     __device__ __forceinline__ void request(shared_array<Elem> stages, int tile_at, shared_array<Arrival> arrivals, int stage) {
         bulk_copy(stages, tile_at, panels, at, kPanelStep<kRows>, arrivals, stage);

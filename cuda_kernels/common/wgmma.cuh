@@ -45,6 +45,7 @@ class Warpgroup {
     __device__ __forceinline__ void step(float (&c)[kTiles][4], int a, int b, int at, bool keep) {
         const int group_a = a + at * kAtomPitch<kRowsA> + static_cast<int>(threadIdx.x) / 128 * 64 * 8, group_b = b + at * kAtomPitch<kRowsB>;
 #ifdef TKV_HOST
+        if (count_ == kMostAsked) host::fail("wgmma: more than %d steps are asked for and not waited for", kMostAsked);
         asked_[count_++] = {&c[0][0], kTiles, group_a, group_b, keep, group_};
 #else
         const unsigned long long from_a = place<kRowsA>(shared_ + group_a), from_b = place<kRowsB>(shared_ + group_b);
@@ -112,7 +113,8 @@ class Warpgroup {
             ask.c[i] = sum;
         }
     }
-    Asked asked_[8] = {};
+    static constexpr int kMostAsked = 16;
+    Asked asked_[kMostAsked] = {};
     int count_ = 0, group_ = 0;
 #else
     // Where a tile's atoms lie, in units of 16 bytes: the first, the step to the next 8 k, the step to the next 8 rows.

@@ -50,13 +50,14 @@ PANEL_K = 64
 LONG_K = 2048  # from here on one block would take long: the chunks go to several
 BLOCKS_WANTED, BLOCKS_FEW = 800, 40
 WARPGROUP_ARCH = 90
-PANEL_ROWS, PANEL_SIDE, PANEL_BLOCKS = 256, 1024, 100  # what a product must exceed, that making panels pays
+PANEL_ROWS, PANEL_BLOCKS = 256, 100  # what a product must exceed, that making panels pays
+PANEL_SIDE, PANEL_BLOCKS_SMALL = 1024, 400  # of [N, K] with neither side longer
 
 
 def tile_for(rows: int, outputs: int, width: int, arch: int) -> tuple[Tile, int]:
     """The tile for [rows, outputs] with K = width, and in how many parts its chunks go."""
-    large = rows > PANEL_ROWS and max(outputs, width) > PANEL_SIDE and blocks_of(SQUARE, rows, outputs) > PANEL_BLOCKS
-    if large and arch == WARPGROUP_ARCH:
+    wanted = PANEL_BLOCKS if max(outputs, width) > PANEL_SIDE else PANEL_BLOCKS_SMALL
+    if arch == WARPGROUP_ARCH and rows > PANEL_ROWS and blocks_of(SQUARE, rows, outputs) > wanted:
         return warpgroup_tile(rows, outputs), 1
     if rows > SMALL.bm and blocks_of(LARGE, rows, outputs) >= 200 and SHARED_LIMIT[arch] * 1024 >= LARGE.shared:
         return LARGE, 1

@@ -135,7 +135,9 @@ def test_panels_of_two_matrices_take_eight_rows_of_each_in_turn() -> None:
     [
         (90, 8800, 9728, 896, tiles.WIDE),
         (90, 2200, 896, 4864, tiles.SQUARE),
-        (90, 8800, 896, 896, tiles.LARGE),  # laying it out would cost what it saves
+        (90, 2200, 896, 896, tiles.LARGE),  # laying it out would cost more than it saves
+        (90, 8800, 896, 896, tiles.WIDE),
+        (90, 8800, 128, 896, tiles.SMALL),
         (90, 256, 151936, 896, tiles.LARGE),  # so many weights for so few rows
         (80, 8800, 9728, 896, tiles.LARGE),
         (100, 8800, 9728, 896, tiles.LARGE),  # no card but this one has these steps
