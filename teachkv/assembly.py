@@ -34,6 +34,7 @@ from teachkv.reuse import Reuse
 from teachkv.roster import Roster
 from teachkv.sample.sampler import to_host
 from teachkv.text import AnyTokenizer, load_tokenizer
+from teachkv.warmup import record_graphs
 
 FORWARD_ID = -1  # the cache row of LLM.forward; sequences count from 0
 
@@ -106,14 +107,15 @@ def assemble(
     roster = Roster(cache, scheduler, reuse, limits)
     weights = loaded.weights.placed(ops.xp, dtype)
     overlap = overlap_of(options, cache, ops)
-    model = build_model(config, weights, ops, options, overlap=overlap == "on")
+    model = build_model(config, weights, ops, options, overlap=overlap == "on", tell=log)
+    graphs = record_graphs(model, cache, scheduler.limits.max_num_seqs, wanted=options.graphs_at_load)
     engine = Engine(model, roster, observer, options.speculative_tokens, overlap=overlap == "on")
     seed = options.seed if options.seed is not None else secrets.randbits(63)
     assembly = Assembly(
         loaded, options, tokenizer, engine, seed, path_line(options, cache, ops, limits, model, overlap)
     )
     if log is not None:
-        log(assembly.path + f"; seed {seed}")
+        log("; ".join([assembly.path, *([graphs] if graphs else []), f"seed {seed}"]))
         for note in (*config.notes, *loaded.report.notes, *dtype_notes(config, dtype), *alarms(ops)):
             log(f"note: {note}")
     return assembly

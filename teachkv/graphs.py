@@ -2,73 +2,36 @@
 
 One Python launch costs about ten microseconds, and a decode step has some three hundred of them. A graph replays them
 all for the price of one. It holds pointers, so everything it reads lies in buffers that never move: the weights, the
-KV rows (made once on a device) and the `Desk` below, which is filled anew before each replay.
+KV rows (made once on a device) and a `Desk`, which is filled anew before each replay.
+
+Recording takes several times as long as a step. So `record_ahead` does it at load (teachkv/warmup.py) for every class
+that the seats allow; a step records only what could not be known then: graphs over buffers that are made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
-from teachkv.arrivals import pinned
+from teachkv.desk import LINES, Desk
 from teachkv.kv.view import Array, Geometry, IntArray, LayerView
 from teachkv.masks import CausalByKernel
 from teachkv.model import Model
 from teachkv.placing import Part, Placed, PlacedLayer, judge
 
 CLASSES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-LINES = ("tokens", "row", "lead_pad", "end", "column")
 
 
-class Desk:
-    """What changes from step to step, in one device buffer that is filled by one copy.
+def class_of(rows: int) -> int:
+    """The smallest class that holds so many rows, at most CLASSES[-1]."""
+    return next(size for size in CLASSES if size >= rows)
 
-    Five lines of B int32 (LINES), then cos and sin, B * D/2 float32 each.
-    """
 
-    def __init__(self, xp: Any, rows: int, half: int) -> None:
-        words = rows * (len(LINES) + 2 * half)
-        self.host = pinned(xp, words, np.int32)
-        self.there = xp.zeros(words, dtype=np.int32)
-        self.cu_seqlens = xp.arange(rows + 1, dtype=np.int32)
-        self.rows, self.half = rows, half
-        self.sent = xp.cuda.Event(disable_timing=True)
-        self.lines = {name: self.line(self.host, name) for name in LINES}
-        self.tables = [self.table(self.host, which) for which in (0, 1)]
-
-    def line(self, buffer: Array, name: str) -> Array:
-        at = LINES.index(name) * self.rows
-        return buffer[at : at + self.rows]
-
-    def table(self, buffer: Array, which: int) -> Array:
-        """cos (0) or sin (1) as float32 [B, D/2]."""
-        start = self.rows * (len(LINES) + which * self.half)
-        return buffer[start : start + self.rows * self.half].view(np.float32).reshape(self.rows, self.half)
-
-    def fill(self, tokens: Array, geometry: Geometry, cos: Array, sin: Array) -> None:
-        """Rows that the step does not use are padding: buffer row -1, which kernels skip. Tokens that lie on the device
-        are copied there, in the same stream: nobody need know them yet."""
-        self.sent.synchronize()  # after a step that broke off the last copy may still be reading
-        count = len(tokens)
-        pads = 0 if geometry.lead_pad is None else geometry.lead_pad
-        values = {"row": geometry.row, "lead_pad": pads, "end": geometry.end, "column": geometry.column}
-        self.host[:] = 0
-        self.lines["row"][count:] = -1
-        here = isinstance(tokens, np.ndarray)
-        if here:
-            self.lines["tokens"][:count] = tokens
-        for name, value in values.items():
-            self.lines[name][:count] = value
-        self.tables[0][:count] = cos
-        self.tables[1][:count] = sin
-        self.there.data.copy_from_host_async(self.host.ctypes.data, self.there.nbytes)
-        self.sent.record()
-        if not here:  # the line of tokens comes first
-            self.there.data.copy_from_device_async(tokens.data, tokens.nbytes)
+def silent(line: str) -> None:
+    """Where nobody listens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,24 +45,28 @@ class Recorded:
 
 
 class GraphedModel(Model):
-    """A `Model` whose plain decode steps are replayed. Everything else goes the ordinary way, with the same bits."""
+    """A `Model` whose plain decode steps are replayed. Everything else goes the ordinary way, with the same bits.
+
+    turns: graphs of one class that take turns: 2 if a step is launched before the last one is settled.
+    tell: takes one line if a graph cannot be recorded. No other is tried then; steps without one run kernel by kernel.
+    """
 
     def __init__(self, model: Model) -> None:
         super().__init__(model.config, model.weights, model.ops)
         self.inner = model
         self.decode_path = f"{model.decode_path}, as CUDA graphs"
         self.recorded: dict[tuple[int, ...], Recorded] = {}
-        self.replays = 0
-        self.turns = 1  # graphs of one class that take turns: 2 if a step is launched before the last one is settled
+        self.replays, self.turns, self.failed = 0, 1, False
+        self.tell: Callable[[str], None] = silent
 
     def forward(self, tokens: IntArray, parts: Sequence[Part], logits_at: IntArray) -> Array:
         """As in Model; the logits of a replay are overwritten by the next one but `turns` - 1."""
-        if not self.takes(parts, logits_at):
+        recorded = self.recorded_for(parts[0], len(tokens)) if self.takes(parts, logits_at) else None
+        if recorded is None:
             return super().forward(tokens, parts, logits_at)
         part = parts[0]
         for geometry, window in {(id(v.geometry), w): (v.geometry, w) for v, w in self.layers(part)}.values():
             judge(part, geometry, window)  # what the masker refuses is refused here too
-        recorded = self.recorded_for(part, len(tokens))
         cos, sin = self.angles(parts)
         recorded.desk.fill(tokens, part.cache.layers[0].geometry, cos, sin)
         recorded.graph.launch()
@@ -123,25 +90,54 @@ class GraphedModel(Model):
     def layers(self, part: Part) -> list[tuple[LayerView, int | None]]:
         return list(zip(part.cache.layers, self.config.windows, strict=True))
 
-    def recorded_for(self, part: Part, rows: int) -> Recorded:
-        """The graph for this many rows over these buffers; recorded the first time."""
-        size = next(c for c in CLASSES if c >= rows)
+    def record_ahead(self, part: Part, rows: int) -> None:
+        """Record every class that steps of at most `rows` rows need over the buffers of this part, for each turn, the
+        small ones first. The part itself has no rows."""
+        for size in CLASSES[: CLASSES.index(class_of(min(rows, CLASSES[-1]))) + 1]:
+            for turn in range(self.turns):
+                self.found_or_made(part, size, turn)
+
+    def recorded_for(self, part: Part, rows: int) -> Recorded | None:
+        """The graph for the next step, of this many rows over these buffers; None where none can be recorded."""
+        size = class_of(rows)
         # guard[graphs-in-turn]: what the step before has drawn from, and its desk, stand until it has been settled
         # mutant[graphs-in-turn/one-for-all]:
         #   - turn = self.replays % self.turns
         #   + turn = 0
         turn = self.replays % self.turns
+        return self.found_or_made(part, size, turn)
+
+    def found_or_made(self, part: Part, size: int, turn: int) -> Recorded | None:
+        """Recorded the first time it is asked for. What fails then is told once and costs no step."""
         # guard[graph-pointers]: a graph writes where its buffers lay when it was recorded
         # mutant[graph-pointers/by-size-only]:
         #   - key = (size, turn, *(pointer(layer.k) for layer in part.cache.layers))
         #   + key = (size, turn)
         key = (size, turn, *(pointer(layer.k) for layer in part.cache.layers))
-        if key not in self.recorded:
-            self.recorded[key] = self.record(part, size)
-        return self.recorded[key]
+        if key not in self.recorded and not self.failed:
+            try:
+                self.recorded[key] = self.record(part, size)
+            except Exception as error:  # of the driver, of a compiler, of memory: the same step runs without a graph
+                self.give_up(size, error)
+        return self.recorded.get(key)
+
+    def give_up(self, size: int, error: Exception) -> None:
+        """Record nothing more. Steps whose graph is there already go on with it."""
+        self.failed = True
+        sizes = sorted({key[0] for key in self.recorded})
+        rest = f"as CUDA graphs of {sizes[0]} .. {sizes[-1]} rows" if sizes else "without CUDA graphs"
+        self.decode_path = f"{self.inner.decode_path}, {rest}"
+        why = " ".join(str(error).split()) or "no reason given"
+        self.tell(
+            f"note: no CUDA graph of {size} rows could be recorded ({type(error).__name__}: {why}); "
+            f"decode steps run {rest}, all others kernel by kernel"
+        )
 
     def record(self, part: Part, size: int) -> Recorded:
-        """Run once so that every kernel is compiled and every buffer has its place, then run again while recording."""
+        """Run once so that every kernel is compiled and every buffer has its place, then run again while recording.
+
+        Every row is padding: nothing is written to the caches.
+        """
         cupy = import_module("cupy")
         desk = Desk(self.ops.xp, size, self.config.head_dim // 2)
         desk.line(desk.there, "row").fill(-1)
@@ -155,8 +151,15 @@ class GraphedModel(Model):
             self.compute(tokens, *tables, placed, everywhere)
             stream.synchronize()
             stream.begin_capture()
-            logits = self.compute(tokens, *tables, placed, everywhere)
+            try:
+                logits = self.compute(tokens, *tables, placed, everywhere)
+            except BaseException:
+                with suppress(Exception):
+                    stream.end_capture()  # what was recorded of it is of no use
+                raise
             graph = stream.end_capture()
+            graph.upload(stream)  # or the first replay would do it
+            stream.synchronize()
         return Recorded(graph, desk, logits, pool)
 
     def on_desk(self, part: Part, desk: Desk) -> Placed:

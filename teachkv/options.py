@@ -33,6 +33,7 @@ class EngineOptions:
     backend: what computes; "auto" = the fastest that this machine can run, and the path line says which.
     dtype: of weights, activations and KV on a device; "auto" = the checkpoint's. The reference backend has float32.
     cuda_graphs: replay decode steps as CUDA graphs where there is a GPU.
+    graphs_at_load: record them for every batch size at load, so that no request waits for one; False: when first used.
     fused_decode: join the raw kernels of a decode step, where there are any; same bits, fewer launches.
     invariance: True = bit-equal results in any batch; "required" = an error where the machine cannot; False = faster.
     overlap: prepare the next step while this one runs; "auto" = where there is a GPU. Same output either way.
@@ -58,6 +59,7 @@ class EngineOptions:
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     invariance: bool | Literal["required"] = True
     cuda_graphs: bool = True
+    graphs_at_load: bool = True
     fused_decode: bool = True
     overlap: bool | Literal["auto"] = "auto"
     speculative_tokens: int = 0
@@ -80,7 +82,7 @@ class EngineOptions:
         if self.seed is not None and self.seed >= MAX_SEED:
             raise OptionError(f"option 'seed' is {self.seed!r}: use a whole number below 2**64")
         # Every non-empty string is true, "no" as well.
-        for name in ("enable_prefix_caching", "coalesce", "cuda_graphs", "fused_decode"):
+        for name in ("enable_prefix_caching", "coalesce", "cuda_graphs", "graphs_at_load", "fused_decode"):
             self._one_of(name, (True, False))
         self._one_of("poison", (None, True, False))
 

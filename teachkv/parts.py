@@ -1,6 +1,6 @@
 """The parts of an engine, each built from the options that concern it, each refused before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,9 +56,18 @@ def alarms(ops: Ops) -> list[str]:
 
 
 def build_model(
-    config: ModelConfig, weights: ModelWeights, ops: Ops, options: EngineOptions, *, overlap: bool
+    config: ModelConfig,
+    weights: ModelWeights,
+    ops: Ops,
+    options: EngineOptions,
+    *,
+    overlap: bool,
+    tell: Callable[[str], None] | None = None,
 ) -> Model:
-    """On a GPU decode steps run in fused kernels and are replayed as CUDA graphs, unless that is switched off."""
+    """On a GPU decode steps run in fused kernels and are replayed as CUDA graphs, unless that is switched off.
+
+    tell: takes a line if a graph cannot be recorded, at any time.
+    """
     model = Model(config, weights, ops)
     if options.fused_decode and ops.tellings.get("linear") == "raw":
         from teachkv.fused import fused
@@ -69,7 +78,7 @@ def build_model(
     from teachkv.graphs import GraphedModel
 
     graphed = GraphedModel(model)
-    graphed.turns = 2 if overlap else 1
+    graphed.turns, graphed.tell = 2 if overlap else 1, tell or graphed.tell
     return graphed
 
 

@@ -58,6 +58,10 @@ class CacheBase(ABC):
             setattr(self._stats, name, getattr(self._stats, name) + 1)
         self._events.append(event)
 
+    def fixed_view(self) -> CacheView | None:
+        """Where buffers are made anew there is none."""
+        return None
+
     @abstractmethod
     def length(self, request_id: int) -> int: ...
 

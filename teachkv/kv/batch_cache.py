@@ -112,6 +112,10 @@ class BatchCache(Protocol):
     def open_decode(self, ids: Sequence[int], counts: Sequence[int] | None = None) -> CacheView:
         """Room for counts[b] (default 1) new positions of each sequence behind the shared append column."""
 
+    def fixed_view(self) -> CacheView | None:
+        """A view of no rows over the buffers that every decode view will have; None where buffers are made anew. It is
+        not open, and nothing changes."""
+
     def close(self, view: CacheView, kept: Sequence[int] | None = None) -> None:
         """The model has written the view's tokens: row b keeps the first kept[b] of them (default: all)."""
 

@@ -17,7 +17,7 @@ from teachkv.kv.row_buffers import Arrays, RowBuffers, row_block
 from teachkv.kv.seat import Cohort, Seat
 from teachkv.kv.spec import CacheSpec, ring_columns
 from teachkv.kv.stage_pool import StagePool
-from teachkv.kv.view import Geometry, IntArray
+from teachkv.kv.view import Geometry, IntArray, LayerView
 
 
 class BatchRows:
@@ -83,6 +83,12 @@ class BatchRows:
             return make_geometry(row, end - int_array([seat.length for seat in seats]), end, counts)
         end = np.full(len(seats), self.cohort.stored_len, dtype=np.int32)
         return make_geometry(row, int_array([seat.lead_pad for seat in seats]), end, counts)
+
+    def views(self, seats: Sequence[Seat], counts: IntArray) -> tuple[LayerView, ...]:
+        """K and V of every layer with the geometry of its kind."""
+        shared = {kind: self.geometry(kind, seats, counts) for kind in self.spec.kinds}
+        arrays = self.buffers.arrays
+        return tuple(LayerView(*arrays[layer], shared[ring]) for layer, ring in enumerate(self.spec.rings))
 
     def commit(self, seats: Sequence[Seat], counts: Sequence[int], kept: Sequence[int], epoch: int) -> bool:
         """Row b keeps kept[b]; runs that fell behind move right to the new common end. True if one did."""

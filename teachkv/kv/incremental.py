@@ -29,7 +29,7 @@ from teachkv.kv.row_buffers import row_block
 from teachkv.kv.seat import Seat
 from teachkv.kv.spec import CacheSpec
 from teachkv.kv.stage_pool import StagePool
-from teachkv.kv.view import CacheView, LayerView
+from teachkv.kv.view import CacheView
 
 
 class IncrementalBatchCache(CacheBase):
@@ -130,11 +130,15 @@ class IncrementalBatchCache(CacheBase):
             self._form(seats, width)
         if self.batch.reserve_rings(width):
             self.geometry_epoch += 1
-        rows = list(seats.values())
-        shared = {kind: self.batch.geometry(kind, rows, int_array(tokens)) for kind in self.spec.kinds}
-        arrays = self.batch.buffers.arrays
-        layers = tuple(LayerView(*arrays[layer], shared[ring]) for layer, ring in enumerate(self.spec.rings))
+        layers = self.batch.views(list(seats.values()), int_array(tokens))
         return self._opened(OpenPart("decode", members, tokens), layers, lengths)
+
+    def fixed_view(self) -> CacheView | None:
+        """A view of no rows over the rows that were allocated at start; None where they grow."""
+        nothing = int_array([])
+        if self.batch.preallocated is None:
+            return None
+        return CacheView(self.batch.views([], nothing), nothing, self.geometry_epoch)
 
     def close(self, view: CacheView, kept: Sequence[int] | None = None) -> None:
         """Row b keeps the first kept[b] tokens (default: all); rows that keep fewer move up to the common end."""

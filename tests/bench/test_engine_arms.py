@@ -75,6 +75,7 @@ CHANGED: dict[str, Any] = {
     "seed": 5,
     "dtype": "float32",
     "cuda_graphs": False,
+    "graphs_at_load": False,
     "fused_decode": False,
     "poison": True,
 }

@@ -114,6 +114,7 @@ def test_what_a_template_may_name_goes_in_by_keyword_and_a_slip_is_told(llm: LLM
     [
         {"seed": 2**64}, {"seed": -1}, {"enable_prefix_caching": "no"}, {"enable_prefix_caching": 0},
         {"coalesce": "off", "policy": "ragged"}, {"cuda_graphs": "false"}, {"cuda_graphs": None}, {"poison": 1},
+        {"graphs_at_load": "no"},
     ],
 )  # fmt: skip
 def test_options_of_the_wrong_kind_are_option_errors(options: dict[str, Any]) -> None:
