@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from teachkv.schedule.entry import ONE, Bucket, Entry, Key, by_arrival
+from teachkv.schedule.entry import ONE, Entry, Key, by_arrival, log2_fixed
 from teachkv.schedule.queue import QueueState
 
 
@@ -35,32 +35,29 @@ def by_wait(contender: Contender) -> tuple[int, int]:
 
 
 def contenders(state: QueueState, admitted: Sequence[Entry] = (), gone: Sequence[Entry] = ()) -> list[Contender]:
-    """All buckets as they stand once `admitted` have joined and `gone` have left. O(changed + buckets)."""
-    changed: dict[Key, Bucket] = {}
+    """All buckets as they stand once `admitted` have joined and `gone` have left. O(seats), whoever waits outside."""
     leaving = {entry.id for entry in gone}
-    for key in [state.key_of(entry) for entry in admitted] + [entry.key for entry in gone if entry.key is not None]:
-        if key not in changed:
-            changed[key] = state.buckets[key].without(leaving) if key in state.buckets else Bucket()
+    standing = {key: [e for e in bucket.values() if e.id not in leaving] for key, bucket in state.buckets.items()}
     for entry in admitted:
-        changed[state.key_of(entry)].add(replace(entry, since=state.step))
-    untouched = {key: bucket for key, bucket in state.buckets.items() if key not in changed}
-    return [_contender(state.step, key, bucket) for key, bucket in (untouched | changed).items() if bucket.count]
+        standing.setdefault(state.key_of(entry), []).append(replace(entry, since=state.step))
+    return [_contender(state.step, key, entries) for key, entries in standing.items() if entries]
 
 
-def _contender(step: int, key: Key, bucket: Bucket) -> Contender:
-    count = bucket.count
+def _contender(step: int, key: Key, entries: list[Entry]) -> Contender:
+    since, weight = [entry.since for entry in entries], sum(log2_fixed(entry.tokens) for entry in entries)
     # guard[ageing]: a bucket that keeps losing must win one day, however small it is
     # origin: EricLBuehler/mistral.rs#273
     # mutant[ageing/m27-removed]:
-    #   - priority = (count * step - bucket.since) * ONE + bucket.weight
-    #   + priority = bucket.weight
-    priority = (count * step - bucket.since) * ONE + bucket.weight
-    return Contender(key, count, priority, *bucket.edges)
+    #   - priority = (len(entries) * step - sum(since)) * ONE + weight
+    #   + priority = weight
+    priority = (len(entries) * step - sum(since)) * ONE + weight
+    return Contender(key, len(entries), priority, min(since), min(map(by_arrival, entries)))
 
 
 def members(state: QueueState, key: Key, admitted: Sequence[Entry], gone: Sequence[Entry]) -> list[Entry]:
     """The entries of one bucket, first come first."""
-    leaving = {entry.id for entry in gone}
-    here = list(state.buckets[key].members.values()) if key in state.buckets else []
-    joined = [entry for entry in admitted if state.key_of(entry) == key]
-    return sorted([e for e in here if e.id not in leaving] + joined, key=by_arrival)
+    here = list(state.buckets.get(key, {}).values())
+    if gone:
+        leaving = {entry.id for entry in gone}
+        here = [entry for entry in here if entry.id not in leaving]
+    return sorted(here + [entry for entry in admitted if state.key_of(entry) == key], key=by_arrival)

@@ -1,12 +1,13 @@
-"""One live request, the key it is grouped by, and a group with its sums.
+"""One live request, and the key it is grouped by.
 
-Nothing ages by being visited: a request keeps the step at which it began to wait, and a bucket keeps the sum of its
-members' numbers. All sums are whole numbers, so adding and taking away never drifts and the order never matters.
+Nothing ages by being visited: a request keeps the step at which it began to wait. All numbers are whole, so that sums
+of them never drift and the order never matters.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 Phase = Literal["waiting", "prefill", "decode"]
@@ -27,7 +28,7 @@ class Key(NamedTuple):
         return f"{self.kind}@{self.length}{hit}" + ("" if self.alone < 0 else f" alone {self.alone}")
 
 
-RAGGED = Key("decode", 0)  # a decoder holds at least one position, so no exact bucket has this key
+RAGGED = Key("decode", 0)  # a decoder holds at least one position, so no exact bucket has this key, at any length
 
 
 @cache
@@ -70,62 +71,7 @@ class Entry:
     @property
     def claim(self) -> int:
         """Columns it must be able to hold: to the end of its prefill and one more, then what the next step writes."""
-        return max(self.tokens, self.target + 1)
+        return self.tokens if self.tokens > self.target else self.target + 1
 
 
-def by_arrival(entry: Entry) -> int:
-    return entry.arrival
-
-
-@dataclass(slots=True)
-class Bucket:
-    """Members of one key with their sums. `oldest` and `head` are recomputed only after their holder left."""
-
-    members: dict[int, Entry] = field(default_factory=dict)
-    count: int = 0
-    since: int = 0
-    weight: int = 0
-    _edges: tuple[int, int] | None = None
-
-    def add(self, entry: Entry) -> None:
-        self.members[entry.id] = entry
-        self.count += 1
-        self.since += entry.since
-        self.weight += log2_fixed(entry.tokens)
-        if self._edges is not None:
-            self._edges = min(self._edges[0], entry.since), min(self._edges[1], entry.arrival)
-
-    def remove(self, entry: Entry) -> None:
-        del self.members[entry.id]
-        self.count -= 1
-        self.since -= entry.since
-        self.weight -= log2_fixed(entry.tokens)
-        if self._edges is not None and (entry.since == self._edges[0] or entry.arrival == self._edges[1]):
-            self._edges = None
-
-    def change(self, entry: Entry, since: int, tokens: int) -> None:
-        """A member gets new numbers and stays: the same as taking it out and in again, in a third of the time."""
-        if self._edges is not None:
-            oldest, head = self._edges
-            self._edges = None if entry.since == oldest else (min(oldest, since), head)
-        self.since += since - entry.since
-        self.weight += log2_fixed(tokens) - log2_fixed(entry.tokens)
-        entry.since, entry.tokens = since, tokens
-
-    def without(self, gone: Collection[int]) -> "Bucket":
-        """The sums as they are once `gone` have left, to be added to; costs O(members) only if one of them is here."""
-        if not any(id in self.members for id in gone):
-            return Bucket({}, self.count, self.since, self.weight, self.edges)
-        rest = Bucket()
-        for entry in self.members.values():
-            if entry.id not in gone:
-                rest.add(entry)
-        return rest
-
-    @property
-    def edges(self) -> tuple[int, int]:
-        """(step since which its longest waiting member waits, arrival of its first member)."""
-        if self._edges is None:
-            entries = self.members.values()
-            self._edges = min(e.since for e in entries), min(e.arrival for e in entries)
-        return self._edges
+by_arrival: Callable[[Entry], int] = attrgetter("arrival")

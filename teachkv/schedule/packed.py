@@ -45,12 +45,14 @@ class Packed:
 
     def _decode(self, state: QueueState, short: Shortage) -> tuple[tuple[int, ...], str, bool]:
         """Rows, why they, and whether they were refused in company: then prompts and they take turns."""
-        buckets = [found for found in contenders(state, (), short.gone) if found.key.kind == "decode"]
-        if not buckets:
+        keys = [key for key in state.buckets if key.kind == "decode"]
+        if len(keys) > 1:
+            standing = [found for found in contenders(state, (), short.gone) if found.key.kind == "decode"]
+            keys = [found.key for found in sorted(standing, key=by_wait)]
+        rows = tuple([entry.id for entry in members(state, keys[0], (), short.gone)]) if keys else ()
+        if not rows:
             return (), "prompts only", False
-        chosen = min(buckets, key=by_wait)
-        rows = tuple(entry.id for entry in members(state, chosen.key, (), short.gone))
-        return rows, "every decoder" if len(buckets) == 1 else f"longest wait: {chosen.key}", chosen.key.alone >= 0
+        return rows, "every decoder" if len(keys) == 1 else f"longest wait: {keys[0]}", keys[0].alone >= 0
 
     def _prefill(self, state: QueueState, short: Shortage) -> list[tuple[Entry, int]]:
         gone = {entry.id for entry in short.gone}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
 
-from teachkv.schedule.entry import TOGETHER, Bucket, Entry, Key, by_arrival
+from teachkv.schedule.entry import RAGGED, TOGETHER, Entry, Key, by_arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class QueueState:
         self.returning: list[Entry] = []
         self.seats: list[Entry] = []
         self.prefilling: list[Entry] = []
-        self.buckets: dict[Key, Bucket] = {}
+        self.buckets: dict[Key, dict[int, Entry]] = {}
         self.running: dict[int, None] = {}
         self.holding: set[int] = set()
         self.reported: set[str] = set()
@@ -55,26 +55,22 @@ class QueueState:
     def place(self, entry: Entry) -> None:
         """Put a seated entry into the bucket of its present key."""
         entry.key = self.key_of(entry)
-        self.buckets.setdefault(entry.key, Bucket()).add(entry)
+        self.buckets.setdefault(entry.key, {})[entry.id] = entry
 
     def unplace(self, entry: Entry) -> None:
-        """Take an entry out of its bucket; must come before any of its numbers change."""
+        """Take an entry out of its bucket."""
         if entry.key is None:
             return
         bucket = self.buckets[entry.key]
-        bucket.remove(entry)
-        if not bucket.members:
+        del bucket[entry.id]
+        if not bucket:
             del self.buckets[entry.key]
         entry.key = None
 
-    def change(self, entry: Entry, *, since: int | None = None, tokens: int | None = None) -> None:
-        """New numbers for an entry that has a bucket; it goes to another one only if they change its key."""
-        since, tokens = entry.since if since is None else since, entry.tokens if tokens is None else tokens
-        if entry.key is None:
-            entry.since, entry.tokens = since, tokens
-            return
-        self.buckets[entry.key].change(entry, since, tokens)
-        if self.key_of(entry) != entry.key:
+    def lengthen(self, entry: Entry, by: int) -> None:
+        """More tokens; an entry that has a bucket goes to another one only if they change its key."""
+        entry.tokens += by
+        if entry.key is not None and entry.key is not RAGGED and self.key_of(entry) != entry.key:
             self.unplace(entry)
             self.place(entry)
 

@@ -83,7 +83,7 @@ class Scheduler:
             state.seat(state.entries[id])
         state.step += 1
         for id in plan.ids:
-            state.change(state.entries[id], since=state.step)
+            state.entries[id].since = state.step
         state.holding.update(chunk.id for chunk in plan.prefill)
         state.running = dict.fromkeys(plan.ids)
         state.quiet_steps = 0 if plan.prefill else state.quiet_steps + 1
@@ -94,7 +94,7 @@ class Scheduler:
         if plan.step != self.state.step:
             raise SchedulerError(f"scheduler: plan of step {plan.step} at step {self.state.step}; ask for a new one")
         for id in (*plan.preempt, *plan.admit, *plan.ids):
-            entry = self._entry(id)
+            entry = self.state.entries.get(id) or self._entry(id)
             if entry.phase == "decode" and entry.computed != entry.tokens - 1:
                 raise SchedulerError(f"scheduler: request {id} has {entry.computed} of {entry.tokens} tokens computed")
 
@@ -111,8 +111,7 @@ class Scheduler:
 
     def appended(self, id: int, n: int = 1) -> None:
         """`n` tokens were added to this request's text."""
-        entry = self._seated(id)
-        self.state.change(entry, tokens=entry.tokens + n)
+        self.state.lengthen(self._seated(id), n)
 
     def ending(self, id: int) -> None:
         """Its last token is being drawn: it is not planned again, and keeps its seat and its claim until `finish`."""
@@ -121,7 +120,7 @@ class Scheduler:
         # mutant[ending/still-planned]:
         #   - self.state.unplace(entry)
         #   - entry.ending = True
-        #   + self.state.change(entry, tokens=entry.tokens + 1)
+        #   + self.state.lengthen(entry, 1)
         self.state.unplace(entry)
         entry.ending = True
 
@@ -187,7 +186,7 @@ class Scheduler:
         return self.state.entries[id]
 
     def _seated(self, id: int) -> Entry:
-        entry = self._entry(id)
+        entry = self.state.entries.get(id) or self._entry(id)
         if entry.phase == "waiting":
             raise SchedulerError(f"scheduler: request {id} has no seat, so nothing of it can have run")
         return entry

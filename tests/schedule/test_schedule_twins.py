@@ -124,7 +124,7 @@ def drive(policy: str, data: st.DataObject) -> Traffic:
         data.draw(st.sampled_from(actions))()
         state = traffic.scheduler.state
         assert len(state.seats) <= traffic.scheduler.limits.max_num_seqs
-        assert {e.id for e in state.seats if not e.ending} == {id for b in state.buckets.values() for id in b.members}
+        assert {e.id for e in state.seats if not e.ending} == {id for b in state.buckets.values() for id in b}
     return traffic
 
 
