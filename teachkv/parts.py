@@ -32,10 +32,11 @@ class KVBudget:
 
     def fits(self, lengths: Sequence[int], staging: Sequence[int]) -> bool:
         """Asked between steps. Where only the slack of buffers stands in the way, it is given back first."""
-        need = self.cache.bytes_for([length + self.drafts for length in lengths], staging)
-        if need <= self.bytes < need + self.cache.slack():
+        need = self.cache.bytes_for([length + self.drafts for length in lengths] if self.drafts else lengths, staging)
+        left = self.bytes - need
+        if 0 <= left < self.cache.held() and left < self.cache.slack():  # what is not held cannot be slack
             self.cache.trim()
-        return need <= self.bytes
+        return left >= 0
 
 
 def build_ops(config: ModelConfig, loaded: LoadedModel, options: EngineOptions) -> Ops:

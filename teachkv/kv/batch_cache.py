@@ -134,6 +134,9 @@ class BatchCache(Protocol):
     def bytes_for(self, lengths: Sequence[int], staging: Sequence[int] = ()) -> int:
         """Upper bound of the bytes held with decoders of these lengths and prompts of these lengths in staging."""
 
+    def held(self) -> int:
+        """Bytes that row buffers hold now."""
+
     def slack(self) -> int:
         """Bytes held beyond `bytes_for` what is resident now; `trim` brings it to 0."""
 

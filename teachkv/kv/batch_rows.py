@@ -14,7 +14,7 @@ from teachkv.kv.columns import ColumnPlan
 from teachkv.kv.geometry import int_array, make_geometry
 from teachkv.kv.memory import Memory, Move
 from teachkv.kv.row_buffers import Arrays, RowBuffers, row_block
-from teachkv.kv.seat import Cohort, Seat
+from teachkv.kv.seat import Cohort, Lines, Seat
 from teachkv.kv.spec import CacheSpec, ring_columns
 from teachkv.kv.stage_pool import StagePool
 from teachkv.kv.view import Geometry, IntArray, LayerView
@@ -27,6 +27,7 @@ class BatchRows:
         self.memory, self.spec, self.preallocated = memory, spec, preallocated
         self.buffers = RowBuffers(memory, spec, range(spec.layers), *(preallocated or (0, 0)))
         self.cohort = Cohort()
+        self.rings = [kind for kind in spec.kinds if kind is not None]
 
     def lacks_rows(self, joining: int) -> bool:
         return joining > len(self.buffers.free)
@@ -66,7 +67,7 @@ class BatchRows:
     def reserve_rings(self, width: int) -> bool:
         """A ring without room for `width` columns moves its last w to the front. True if one did."""
         moved = False
-        for ring in (kind for kind in self.spec.kinds if kind is not None):
+        for ring in self.rings:
             full = [s for s in self.cohort.members.values() if s.ring_end[ring] + width > ring_columns(ring)]
             moves = [Move(s.row or 0, s.ring_end[ring] - ring, s.row or 0, 0, ring) for s in full]
             self.buffers.move(ring, moves)
@@ -75,31 +76,44 @@ class BatchRows:
             moved = moved or bool(full)
         return moved
 
-    def geometry(self, kind: int | None, seats: Sequence[Seat], counts: IntArray) -> Geometry:
-        """What attention may read in layers of a kind, with room for counts[b] new columns in row b."""
-        row = int_array([seat.row or 0 for seat in seats])
-        if kind is not None:
-            end = int_array([seat.ring_end[kind] for seat in seats])
-            return make_geometry(row, end - int_array([seat.length for seat in seats]), end, counts)
-        end = np.full(len(seats), self.cohort.stored_len, dtype=np.int32)
-        return make_geometry(row, int_array([seat.lead_pad for seat in seats]), end, counts)
+    def lengths(self, ids: tuple[int, ...]) -> list[int] | None:
+        """Positions of the members in this order, if they are the cohort and nothing has changed since its last step."""
+        lines = self.cohort.lines
+        return (self.cohort.stored_len - lines.lead_pad).tolist() if lines is not None and lines.ids == ids else None
 
-    def views(self, seats: Sequence[Seat], counts: IntArray) -> tuple[LayerView, ...]:
-        """K and V of every layer with the geometry of its kind."""
-        shared = {kind: self.geometry(kind, seats, counts) for kind in self.spec.kinds}
-        arrays = self.buffers.arrays
-        return tuple(LayerView(*arrays[layer], shared[ring]) for layer, ring in enumerate(self.spec.rings))
+    def lines(self, ids: tuple[int, ...]) -> Lines:
+        """Where the rows of these members lie; read from their seats only after a change."""
+        lines = self.cohort.lines
+        if lines is None or lines.ids != ids:
+            seats = [self.cohort.members[id] for id in ids]
+            rows, pads = int_array([seat.row or 0 for seat in seats]), int_array([seat.lead_pad for seat in seats])
+            lines = self.cohort.lines = Lines(ids, rows, pads)
+        return lines
+
+    def geometry(self, kind: int | None, lines: Lines, counts: IntArray) -> Geometry:
+        """What attention may read in layers of a kind, with room for counts[b] new columns in row b."""
+        stored = np.full(len(lines.ids), self.cohort.stored_len, dtype=np.int32)
+        if kind is not None:
+            end = int_array([self.cohort.members[id].ring_end[kind] for id in lines.ids])
+            return make_geometry(lines.row, end - (stored - lines.lead_pad), end, counts)
+        return make_geometry(lines.row, lines.lead_pad, stored, counts)
+
+    def views(self, ids: tuple[int, ...], counts: IntArray) -> tuple[LayerView, ...]:
+        """K and V of every layer with the geometry of its kind, for these members."""
+        lines, arrays = self.lines(ids), self.buffers.arrays
+        shared = {kind: self.geometry(kind, lines, counts) for kind in self.spec.kinds}
+        return tuple([LayerView(*arrays[layer], shared[ring]) for layer, ring in enumerate(self.spec.rings)])
 
     def commit(self, seats: Sequence[Seat], counts: Sequence[int], kept: Sequence[int], epoch: int) -> bool:
         """Row b keeps kept[b]; runs that fell behind move right to the new common end. True if one did."""
         most, moves = max(kept), self._fallen_behind(seats, counts, kept)
-        for seat, stays in zip(seats, kept, strict=True):
-            if seat.ring_end:
-                seat.ring_end = {width: stop + stays for width, stop in seat.ring_end.items()}
+        for seat, stays in zip(seats, kept, strict=True) if self.rings else ():
+            seat.ring_end = {width: stop + stays for width, stop in seat.ring_end.items()}
         self.buffers.move(None, moves)
         self.cohort.stored_len += most
         if min(kept) == most:
             return False
+        self.cohort.lines = None
         for seat, stays in zip(seats, kept, strict=True):
             # guard[commit]: a row that kept fewer ends where the others end, so its dead prefix grows by its lag
             # mutant[commit/pad-not-grown]:

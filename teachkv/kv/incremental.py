@@ -121,16 +121,17 @@ class IncrementalBatchCache(CacheBase):
         """B rows behind one append column. Raises PlanRefused, RowAtMaximum; every row is then as it was."""
         members, tokens = checked_counts(ids, counts)
         self._check_open(members, "decode")
-        seats = {member: self._get(member) for member in members}
-        lengths, width = [seat.length for seat in seats.values()], max(tokens)
+        unmoved, width = self.batch.lengths(members), max(tokens)
+        lengths = unmoved or [self.length(member) for member in members]
         self._refuse_full_rows(lengths, tokens)
         self._refuse_width(lengths, width)
         cohort = self.batch.cohort
-        if set(members) != set(cohort.members) or cohort.stored_len + width > self.batch.buffers.columns:
-            self._form(seats, width)
+        same = unmoved is not None or set(members) == set(cohort.members)
+        if not same or cohort.stored_len + width > self.batch.buffers.columns:
+            self._form({member: self._seats[member] for member in members}, width)
         if self.batch.reserve_rings(width):
             self.geometry_epoch += 1
-        layers = self.batch.views(list(seats.values()), int_array(tokens))
+        layers = self.batch.views(members, int_array(tokens))
         return self._opened(OpenPart("decode", members, tokens), layers, lengths)
 
     def fixed_view(self) -> CacheView | None:
@@ -138,13 +139,13 @@ class IncrementalBatchCache(CacheBase):
         nothing = int_array([])
         if self.batch.preallocated is None:
             return None
-        return CacheView(self.batch.views([], nothing), nothing, self.geometry_epoch)
+        return CacheView(self.batch.views((), nothing), nothing, self.geometry_epoch)
 
     def close(self, view: CacheView, kept: Sequence[int] | None = None) -> None:
         """Row b keeps the first kept[b] tokens (default: all); rows that keep fewer move up to the common end."""
         part = self._take_open(view)
         kept = checked_kept(part.counts, kept)
-        seats = [self._get(member) for member in part.ids]
+        seats = [self._seats[member] for member in part.ids]
         if part.kind == "prefill":
             self.pool.commit(seats, part.counts, kept, part.staged)
         elif self.batch.commit(seats, part.counts, kept, self.geometry_epoch + 1):
@@ -183,7 +184,7 @@ class IncrementalBatchCache(CacheBase):
 
     def slack(self) -> int:
         """Bytes held beyond `bytes_for` what is resident: what `trim` would give back, at least."""
-        seated = [seat.length for seat in self._seated()]
+        seated = [] if self.batch.preallocated else [seat.length for seat in self._seated()]
         return max(0, self.memory.held_bytes - self.bytes_for(seated, [seat.length for seat in self._staged()]))
 
     def trim(self) -> None:

@@ -10,16 +10,30 @@ A sequence that sits out a step is parked: nothing is copied, its run just stays
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from teachkv.kv.view import IntArray
 from teachkv.kv.window_slot import WindowSlot
+
+
+class Lines(NamedTuple):
+    """Buffer row and lead pad [B] of the members `ids`. Both stay as they are until somebody joins, leaves or moves."""
+
+    ids: tuple[int, ...]
+    row: IntArray
+    lead_pad: IntArray
 
 
 @dataclass(eq=False)
 class Cohort:
-    """The sequences that share an append column, by id in order of joining, and that column."""
+    """The sequences that share an append column, by id in order of joining, and that column.
+
+    lines: where its rows lie, as last asked for; None once a member has left, been parked or moved.
+    """
 
     stored_len: int = 0
     members: dict[int, Seat] = field(default_factory=dict)
+    lines: Lines | None = None
 
 
 @dataclass(eq=False)
@@ -47,4 +61,6 @@ class Seat:
 
     def park(self) -> None:
         """Leave the cohort, keep the row."""
+        if self.cohort is not None:
+            self.cohort.lines = None
         self.own_end, self.cohort = self.end, None
