@@ -53,7 +53,8 @@ class LLM:
         `.error` and the finish reason "error"; of a single prompt the error is raised.
         """
         items, single = as_list(prompts)
-        finished = [chunk.output for chunk in self._serve(items, sampling_params) if chunk.output is not None]
+        chunks = self._serve(items, sampling_params, pieces=False)
+        finished = [chunk.output for chunk in chunks if chunk.output is not None]
         if single and finished[0].error is not None:
             raise finished[0].error
         return sorted(finished, key=lambda output: int(output.request_id))
@@ -86,7 +87,7 @@ class LLM:
 
         Several streams may be consumed side by side. Leaving one early aborts what is left of it.
         """
-        return self._serve(as_list(prompts)[0], sampling_params)
+        return self._serve(as_list(prompts)[0], sampling_params, pieces=True)
 
     def forward(
         self, ids: Sequence[int] | NDArray[np.integer[Any]], bias: NDArray[np.float32] | None = None
@@ -137,7 +138,9 @@ class LLM:
             raise TeachKVError(CLOSED)
         return self._serving
 
-    def _serve(self, prompts: list[Prompt | Sequence[Message]], sampling_params: Params) -> Iterator[StreamChunk]:
+    def _serve(
+        self, prompts: list[Prompt | Sequence[Message]], sampling_params: Params, *, pieces: bool
+    ) -> Iterator[StreamChunk]:
         """Check every prompt now; run when the iterator is first asked."""
         serving = self._alive()
         tokenizer, vocab = serving.assembly.tokenizer, serving.assembly.config.vocab_size
@@ -145,7 +148,7 @@ class LLM:
         for index, (prompt, params) in enumerate(zip(prompts, per_prompt(sampling_params, len(prompts)), strict=True)):
             requests.append(Request(index, parse_prompt(prompt, f"prompt {index}", tokenizer, vocab), params))
             serving.check(requests[-1])
-        return serving.serve(requests)
+        return serving.serve(requests, pieces=pieces)
 
 
 def per_prompt(params: Params, count: int) -> list[SamplingParams]:

@@ -114,8 +114,11 @@ class Serving:
             for id in list(self.engine.roster.sequences):
                 self.engine.roster.abort(id)
 
-    def serve(self, requests: Sequence[Request]) -> Iterator[StreamChunk]:
-        """Run until all of these requests have ended. Closing the iterator early aborts what is left of them."""
+    def serve(self, requests: Sequence[Request], *, pieces: bool) -> Iterator[StreamChunk]:
+        """Run until all of these requests have ended. Closing the iterator early aborts what is left of them.
+
+        pieces: give what each step brought; else one chunk per request, when it has ended.
+        """
         watched: list[list[Watch]] = []
         seen = -1
         try:
@@ -132,11 +135,11 @@ class Serving:
             while watched:
                 with self.turn():
                     # Another caller's step, or `stop`, may have done what this caller waits for.
-                    chunks = news(watched) if seen != self.changes else []
+                    chunks = news(watched, pieces) if seen != self.changes else []
                     if not chunks:
                         self.changes += 1
                         self.engine.step()
-                        chunks = news(watched)
+                        chunks = news(watched, pieces)
                     seen = self.changes
                 yield from chunks
                 if any(chunk.output is not None for chunk in chunks):
@@ -155,7 +158,7 @@ class Watch:
 
     sample: Running
     tokens: int = 0
-    characters: int = 0
+    pieces: int = 0
     ended: bool = False
 
     def news(self) -> StreamChunk | None:
@@ -163,16 +166,19 @@ class Watch:
         known = sample.prompt_len + self.tokens
         if self.ended or (len(sample.tokens) == known and not sample.finished):
             return None
-        fresh, text = sample.tokens[known:], sample.text.text[self.characters :]
-        self.tokens, self.characters = self.tokens + len(fresh), self.characters + len(text)
+        fresh = sample.tokens[known:]
+        self.tokens += len(fresh)
+        text, self.pieces = sample.text.since(self.pieces)
         self.ended = sample.finished
         return StreamChunk(sample.request.index, sample.sample_index, text, fresh, sample.finish_reason)
 
 
-def news(watched: list[list[Watch]]) -> list[StreamChunk]:
-    """What has happened since the last look. A request's last chunk carries its output."""
+def news(watched: list[list[Watch]], pieces: bool) -> list[StreamChunk]:
+    """What has happened since the last look, or only what has ended. A request's last chunk carries its output."""
     chunks = []
     for samples in watched:
+        if not pieces and (samples[0].sample.finish_reason is None or not all(w.sample.finished for w in samples)):
+            continue
         for watch in samples:
             chunk = watch.news()
             if chunk is not None and all(w.ended for w in samples):

@@ -1,7 +1,7 @@
 """Tokens to text, one at a time, never splitting a character."""
 
-import codecs
 from collections.abc import Sequence
+from encodings.utf_8 import IncrementalDecoder as Decoder  # its `buffer` holds the bytes of an unfinished character
 
 from teachkv.text.vocabulary import Vocabulary
 
@@ -17,29 +17,35 @@ class Detokenizer:
     """
 
     def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int] = (), *, skip_special: bool = True) -> None:
-        self.tokenizer, self.skip_special = tokenizer, skip_special
-        self.utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self.pieces = tokenizer.shown[skip_special]
+        self.utf8 = Decoder(errors="replace")
         self.strip = tokenizer.strips_first
-        if self.strip and any(self._bytes(token) for token in prompt_ids):
+        if self.strip and any(self.pieces[token].raw for token in prompt_ids):
             self.strip = 0
         for token in prompt_ids[-TAIL:]:
-            self.utf8.decode(self._bytes(token))
-        self.carried = bool(self.utf8.getstate()[0])
+            self.utf8.decode(self.pieces[token].raw)
+        self.carried = bool(self.utf8.buffer)
 
     def push(self, token: int) -> str:
         """The characters that became complete. An ill-formed run of bytes gives one U+FFFD as soon as it is known to
         be one.
         """
-        # guard[whole-characters]: bytes go through one running decoder; a token decoded alone breaks characters apart
-        # origin: antonellof/ferrox#124
-        # mutant[whole-characters/each-token-alone]:
-        #   - text = self.utf8.decode(self._bytes(token))
-        #   + text = self._bytes(token).decode("utf-8", "replace")
-        # mutant[whole-characters/drops-invalid]:
-        #   - text = self.utf8.decode(self._bytes(token))
-        #   + text = self.utf8.decode(self._bytes(token)).replace("\ufffd", "")
-        text = self.utf8.decode(self._bytes(token))
-        return self._stripped(text)
+        raw, text = self.pieces[token]
+        # guard[open-character]: behind half a character even whole ones are first asked whether they end it
+        # mutant[open-character/forgotten]:
+        #   - if text is None or self.utf8.buffer:
+        #   + if text is None:
+        if text is None or self.utf8.buffer:
+            # guard[whole-characters]: bytes go through one running decoder; a token decoded alone breaks them apart
+            # origin: antonellof/ferrox#124
+            # mutant[whole-characters/each-token-alone]:
+            #   - text = self.utf8.decode(raw)
+            #   + text = raw.decode("utf-8", "replace")
+            # mutant[whole-characters/drops-invalid]:
+            #   - text = self.utf8.decode(raw)
+            #   + text = self.utf8.decode(raw).replace("\ufffd", "")
+            text = self.utf8.decode(raw)
+        return self._stripped(text) if self.strip or self.carried else text
 
     def flush(self) -> str:
         """What an unfinished character at the very end amounts to: one U+FFFD, or nothing."""
@@ -48,11 +54,6 @@ class Detokenizer:
         #   - return self._stripped(self.utf8.decode(b"", final=True))
         #   + return ""
         return self._stripped(self.utf8.decode(b"", final=True))
-
-    def _bytes(self, token: int) -> bytes:
-        if self.skip_special and self.tokenizer.is_special(token):
-            return b""
-        return self.tokenizer.token_bytes(token)
 
     def _stripped(self, text: str) -> str:
         if not (text and (self.strip or self.carried)):

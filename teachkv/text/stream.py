@@ -36,9 +36,11 @@ class TextStream:
     @property
     def text(self) -> str:
         """Everything that may be shown so far; after `finish`, the whole text."""
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
+        return "".join(self._pieces)
+
+    def since(self, pieces: int) -> tuple[str, int]:
+        """What may be shown behind the first so many pieces, and how many there are now."""
+        return "".join(self._pieces[pieces:]), len(self._pieces)
 
     def push(self, token: int) -> str:
         """Take the next token; returns the text that is now certain. When a stop string is found, `stopped` names it.
@@ -48,7 +50,8 @@ class TextStream:
         if self.finished or self.stopped is not None:
             raise RuntimeError("TextStream: a token was pushed after the text had ended")
         self.pushed += 1
-        return self._grow(self.detokenizer.push(token))
+        new = self.detokenizer.push(token)
+        return self._grow(new) if self.matcher.stops else self._show(new)
 
     def finish(self, reason: str) -> str:
         """The sequence has ended (stop, length, abort, error); returns what was held back, if no stop string cut it

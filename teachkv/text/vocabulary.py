@@ -2,6 +2,33 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """What a token adds to a text: its bytes, and the same as text if they are whole characters."""
+
+    raw: bytes
+    text: str | None
+
+
+class Shown(dict[int, Piece]):
+    """Pieces of a text that leaves control tokens out, or keeps them, by token; each is asked for once."""
+
+    def __init__(self, vocabulary: "Vocabulary", *, skip_special: bool) -> None:
+        super().__init__()
+        self.vocabulary, self.skip_special = vocabulary, skip_special
+
+    def __missing__(self, token: int) -> Piece:
+        hidden = self.skip_special and self.vocabulary.is_special(token)
+        raw = b"" if hidden else self.vocabulary.token_bytes(token)
+        try:
+            piece = Piece(raw, raw.decode())
+        except UnicodeDecodeError:
+            piece = Piece(raw, None)
+        self[token] = piece
+        return piece
 
 
 class Vocabulary(ABC):
@@ -31,6 +58,11 @@ class Vocabulary(ABC):
     @abstractmethod
     def is_special(self, token: int) -> bool:
         """Whether the token is a control token (left out of text by `skip_special`)."""
+
+    @cached_property
+    def shown(self) -> tuple[Shown, Shown]:
+        """Pieces by token: with control tokens, and without (index by `skip_special`)."""
+        return Shown(self, skip_special=False), Shown(self, skip_special=True)
 
     @property
     @abstractmethod
