@@ -41,7 +41,10 @@ class FirstRound:
 
     def rows_of(self, ids: list[int]) -> list[int]:
         """Rows of these sequences' tokens in `tokens`."""
-        row = {chunk.sequence.id: b for b, chunk in enumerate(self.chunks)}
+        own = [chunk.sequence.id for chunk in self.chunks]
+        if ids == own:
+            return list(range(len(own)))
+        row = {id: b for b, id in enumerate(own)}
         return [row[id] for id in ids]
 
     def wait(self) -> float:
@@ -57,10 +60,10 @@ def begin_round(ops: Ops, logits: Array, wanted: tuple[Chunk, ...]) -> FirstRoun
     going = [chunk for chunk in wanted if chunk.draw]
     if not going:
         return None
-    who = [chunk.sequence for chunk in going]
-    places = [sequence.state.index + sequence.unseen for sequence in who]
+    states = [chunk.sequence.state for chunk in going]
+    places = [chunk.sequence.state.index + chunk.sequence.unseen for chunk in going]
     rows = rows_at(logits, [chunk.draws_at for chunk in going])
-    return FirstRound(going, begin_draw(ops, rows, [sequence.state for sequence in who], places))
+    return FirstRound(going, begin_draw(ops, rows, states, places))
 
 
 def draw_tokens(
@@ -83,7 +86,7 @@ def draw_tokens(
         if sequence.finished:
             continue
         outcome = Outcome(sequence)
-        if sequence.wants_prompt_logprobs:
+        if sequence.wants_prompt_logprobs and chunk.wants_all:
             outcome.error = note_prompt_logprobs(sequence, logits, chunk)
         if draw is not None or outcome.error is not None:
             outcomes.append(outcome)
@@ -113,10 +116,13 @@ def goes_on(outcome: Outcome, chunk: Chunk, draw: Draw, limits: Limits) -> bool:
     if draw.error is not None:
         outcome.error = NonFiniteLogits(f"request {sequence.request.index}: {draw.error}")
         return False
-    if limits.left(sequence) <= 0:
+    left = limits.left(sequence)
+    if left <= 0:
         return False
-    outcome.text += accept(sequence, draw, limits)
+    outcome.text += accept(sequence, draw, last=left == 1)
     outcome.tokens.append(draw.token)
+    if not chunk.drafts:
+        return False
     place = len(outcome.tokens) - 1
     # guard[draft-accepted]: a draft counts only if plain decoding would have drawn it here with its own random number
     # mutant[draft-accepted/always]:
@@ -131,10 +137,10 @@ def goes_on(outcome: Outcome, chunk: Chunk, draw: Draw, limits: Limits) -> bool:
 def note_prompt_logprobs(sequence: Sequence, logits: Array, chunk: Chunk) -> NonFiniteLogits | None:
     """Each of the rows speaks of the prompt token that follows it; said once, not again when a preempted request is
     computed anew. Returns the error that ends the request if a row is not finite."""
-    request, params = sequence.request, sequence.request.params
+    request, params, start = sequence.request, sequence.request.params, chunk.start or 0
     known = request.prompt_logprobs = request.prompt_logprobs or [None]
     for index in range(chunk.rows):
-        at, row = chunk.start + chunk.count - chunk.rows + index + 1, logits[chunk.first_row + index]
+        at, row = start + chunk.count - chunk.rows + index + 1, logits[chunk.first_row + index]
         # guard[said-once]: a prompt that is computed again after a shortage has reported these positions already
         # mutant[said-once/again]:
         #   - if at != len(known) or at >= sequence.prompt_len:

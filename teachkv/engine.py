@@ -45,6 +45,7 @@ class Engine:
         self.cache, self.scheduler, self.reuse = roster.cache, roster.scheduler, roster.reuse
         self.speculative_tokens, self.overlap, self.settled_at = speculative_tokens, overlap, 0.0
         self.in_flight: Work | None = None
+        self.decoders: tuple[tuple[int, ...], list[Chunk]] = ((), [])  # of the last step that had some, and no drafts
         self.arrivals = Arrivals(model.ops.xp, self.scheduler.limits.max_num_seqs) if overlap else None
 
     def step(self) -> list[Outcome]:
@@ -79,9 +80,7 @@ class Engine:
         """The step after `work`, whose tokens nobody has seen; None if that step cannot do without them."""
         if work.refusal is not None or work.first is None:
             return None
-        for chunk in work.first.chunks:
-            if not chunk.sequence.finished:
-                self.roster.expect(chunk.sequence)
+        self.roster.expect([chunk.sequence for chunk in work.first.chunks if not chunk.sequence.finished])
         work.told = True
         plan = self.next_plan()
         why = self.reason_to_wait(plan)
@@ -98,7 +97,7 @@ class Engine:
         #   - drawing = [self.roster.sequences[id] for id in plan.ids]
         #   + drawing = []
         drawing = [self.roster.sequences[id] for id in plan.ids]
-        found = (s.state.processor_at(s.state.index + s.unseen) for s in drawing)
+        found = (s.state.processor_at(s.state.index + s.unseen) for s in drawing if not s.state.plain)
         return next((why for why in found if why is not None), None)
 
     def next_plan(self) -> Plan:
@@ -133,18 +132,19 @@ class Engine:
         """Look at the drawn tokens: append, end, publish; then tell the observer."""
         handed_back_early = work.counted and not work.has_drafts
         for chunk in work.all_chunks:
-            chunk.sequence.unseen = 0
+            sequence = chunk.sequence
+            sequence.unseen = 0
             if handed_back_early:
-                chunk.sequence.in_flight -= chunk.count
-            if chunk.sequence.finished:
-                work.surplus.add(chunk.sequence.id)
+                sequence.in_flight -= chunk.count
+            if sequence.finished:
+                work.surplus.add(sequence.id)
         if work.refusal is not None:
             work.outcomes += self.give_up(work, work.refusal)
         elif work.counted:
             work.outcomes += self.take_in(work)
         if self.in_flight is not None:
-            ended = {outcome.sequence.id for outcome in work.outcomes if outcome.sequence.finished}
-            work.notes += [f"surplus id={id}" for id in self.in_flight.plan.ids if id in ended]
+            here = self.roster.sequences
+            work.notes += [f"surplus id={id}" for id in self.in_flight.plan.ids if id not in here]
         events, now = self.take_events(), time.perf_counter()
         seconds, self.settled_at = now - max(work.began, self.settled_at), now
         hit_rate = None if self.reuse is None else self.reuse.hit_rate()
@@ -163,8 +163,7 @@ class Engine:
         work.drawn = draw_tokens(self.model.ops, work.logits, work.inputs.wanted, self.roster.limits, work.first)
         if work.has_drafts:
             self.hand_back(work, work.kept())
-        for outcome in work.drawn:
-            self.roster.settle(outcome, told=work.told)
+        self.roster.settle(work.drawn, told=work.told)
         for chunk in work.chunks["prefill"]:
             if chunk.draw:
                 self.roster.publish(chunk.sequence)
@@ -181,8 +180,14 @@ class Engine:
 
     def work_of(self, plan: Plan) -> Work:
         sequences = self.roster.sequences
-        drafts = self.drafts(plan) if self.speculative_tokens and plan.decode else None
-        decode, prefill = decode_chunks(plan, sequences, drafts), prefill_chunks(plan, sequences)
+        if self.speculative_tokens and plan.decode:
+            decode = decode_chunks(plan, sequences, self.drafts(plan))
+        elif plan.decode == self.decoders[0]:
+            decode = self.decoders[1]
+        else:
+            decode = decode_chunks(plan, sequences)
+            self.decoders = plan.decode, decode
+        prefill = prefill_chunks(plan, sequences)
         return Work(plan, {"decode": decode, "prefill": prefill}, any(chunk.drafts for chunk in decode))
 
     def drafts(self, plan: Plan) -> dict[int, list[int]]:
@@ -215,9 +220,11 @@ class Engine:
         """Room for the new columns of both parts. Raises PlanRefused, with every row as it was."""
         decode, prefill = work.chunks["decode"], work.chunks["prefill"]
         for chunk in prefill:
-            self.roster.enter(chunk.sequence, chunk.start)
-        if decode:
+            self.roster.enter(chunk.sequence, chunk.start or 0)
+        if work.has_drafts:
             work.views["decode"] = self.cache.open_decode(*ids_and_counts(decode))
+        elif decode:
+            work.views["decode"] = self.cache.open_decode(work.plan.decode)
         if prefill:
             work.views["prefill"] = self.cache.open_prefill(*ids_and_counts(prefill))
 
@@ -239,7 +246,8 @@ class Engine:
             self.cache.close(view, counts)
             for place, chunk in enumerate(work.chunks[kind]):
                 self.scheduler.computed(chunk.sequence.id, chunk.count if counts is None else counts[place])
-                chunk.sequence.in_flight += chunk.count if kept is None else 0
+                if kept is None:
+                    chunk.sequence.in_flight += chunk.count
 
     def take_events(self) -> list[str]:
         """What caches and prefix cache have done since the last call."""

@@ -18,33 +18,33 @@ class Limits:
 
     def left(self, sequence: Sequence) -> int:
         """Tokens that the sequence may still draw."""
-        wanted, most = sequence.request.params.max_tokens, self.max_model_len
-        if wanted is not None and sequence.prompt_len + wanted < most:
-            most = sequence.prompt_len + wanted
-        return most - len(sequence.tokens)
+        if not sequence.most:
+            wanted = sequence.request.params.max_tokens
+            whole = self.max_model_len if wanted is None else sequence.prompt_len + wanted
+            sequence.most = min(whole, self.max_model_len)
+        return sequence.most - len(sequence.tokens)
 
 
-def accept(sequence: Sequence, draw: Draw, limits: Limits) -> str:
-    """Append the drawn token and return the text that may now be streamed.
+def accept(sequence: Sequence, draw: Draw, *, last: bool) -> str:
+    """Append the drawn token and return the text that may now be streamed. last: none may follow it.
 
     Order: end-of-sequence and stop tokens, stop strings, then the length limits, so that a stop found on the very last
     token is reported as a stop. The stop token is kept in the ids and left out of the text.
     """
     if sequence.first_token_at is None:
         sequence.first_token_at = time.monotonic()
-    sequence.tokens.append(draw.token)
-    sequence.state.accept(draw.token)
+    token, state = draw.token, sequence.state
+    sequence.tokens.append(token)
+    state.accept(token)
     if sequence.logprobs is not None and draw.logprobs is not None:
         sequence.logprobs.append(draw.logprobs)
-    params = sequence.request.params
-    if draw.token in params.stop_token_ids:
-        return finish(sequence, "stop", stop_reason=draw.token)
-    if draw.token in limits.eos_ids and not params.ignore_eos:
-        return finish(sequence, "stop")
-    text = sequence.text.push(draw.token)
+    if token in state.endings:
+        asked_for = token in sequence.request.params.stop_token_ids
+        return finish(sequence, "stop", stop_reason=token if asked_for else None)
+    text = sequence.text.push(token)
     if sequence.text.stopped is not None:
         return text + finish(sequence, "stop", stop_reason=sequence.text.stopped)
-    if limits.left(sequence) <= 0:
+    if last:
         return text + finish(sequence, "length")
     return text
 

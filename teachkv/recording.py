@@ -25,7 +25,8 @@ def record_of(work: Work, events: list[str], resident: int, seconds: float) -> S
     #   - surplus = work.surplus
     #   + surplus = set()
     surplus = work.surplus
-    decoded = work.kept() if work.has_drafts and ran else [c.sequence.id not in surplus for c in work.chunks["decode"]]
+    rows = [c for c in work.chunks["decode"] if c.sequence.id not in surplus] if surplus else work.chunks["decode"]
+    decoded = sum(work.kept()) if work.has_drafts and ran else len(rows)
     return StepRecord(
         step=work.plan.step,
         plan={},
@@ -34,7 +35,7 @@ def record_of(work: Work, events: list[str], resident: int, seconds: float) -> S
         resident=resident,
         events=(*work.plan.events, *events),
         prefill_tokens=sum(c.count for c in work.chunks["prefill"] if c.sequence.id not in surplus) if ran else 0,
-        decode_tokens=sum(decoded) if ran else 0,
+        decode_tokens=decoded if ran else 0,
         seconds=seconds,
         forward_seconds=work.forward_seconds,
         refused=work.refused,

@@ -1,5 +1,7 @@
 """Who is here: sequences by id, which of them hold rows, and every way to come in and to leave."""
 
+from collections.abc import Iterable
+
 from teachkv.drawing import Outcome
 from teachkv.errors import RequestError, TeachKVError
 from teachkv.finish import Limits, finish
@@ -49,33 +51,35 @@ class Roster:
         if self.reuse is not None:
             self.reuse.load(sequence, start)
 
-    def expect(self, sequence: Sequence) -> None:
-        """A token of the sequence is being drawn. Nobody has seen it, but whether it is the last one by count is known;
-        only an end that the token itself brings (eos, a stop, an error) is still to be learned."""
-        sequence.unseen = 1
-        # guard[last-by-count]: the number of tokens is known before the tokens are, so none is drawn past max_tokens
-        # mutant[last-by-count/one-more]:
-        #   - if self.limits.left(sequence) > 1:
-        #   + if self.limits.left(sequence) > 0:
-        if self.limits.left(sequence) > 1:
-            self.scheduler.appended(sequence.id)
-        else:
-            self.scheduler.ending(sequence.id)
+    def expect(self, sequences: Iterable[Sequence]) -> None:
+        """A token of each is being drawn. Nobody has seen it, but whether it is the last one by count is known; only an
+        end that the token itself brings (eos, a stop, an error) is still to be learned."""
+        for sequence in sequences:
+            sequence.unseen = 1
+            # guard[last-by-count]: the number of tokens is known before they are, so none is drawn past max_tokens
+            # mutant[last-by-count/one-more]:
+            #   - if self.limits.left(sequence) > 1:
+            #   + if self.limits.left(sequence) > 0:
+            if self.limits.left(sequence) > 1:
+                self.scheduler.appended(sequence.id)
+            else:
+                self.scheduler.ending(sequence.id)
 
-    def settle(self, outcome: Outcome, *, told: bool = False) -> None:
-        """What a sequence gained has been appended: now it ends, or waits for its next step. told: `expect` has told
-        the scheduler of the token."""
-        sequence = outcome.sequence
-        if outcome.error is not None:
-            outcome.text += finish(sequence, "error", error=outcome.error)
-            self.forget(sequence)
-        elif not outcome.tokens:
-            outcome.text += finish(sequence, "length")
-            self.retire(sequence)
-        elif sequence.finished:
-            self.retire(sequence)
-        elif not told:
-            self.scheduler.appended(sequence.id, len(outcome.tokens))
+    def settle(self, outcomes: Iterable[Outcome], *, told: bool = False) -> None:
+        """What sequences gained has been appended: now each ends, or waits for its next step. told: `expect` has told
+        the scheduler of the tokens."""
+        for outcome in outcomes:
+            sequence = outcome.sequence
+            if outcome.error is not None:
+                outcome.text += finish(sequence, "error", error=outcome.error)
+                self.forget(sequence)
+            elif not outcome.tokens:
+                outcome.text += finish(sequence, "length")
+                self.retire(sequence)
+            elif sequence.finished:
+                self.retire(sequence)
+            elif not told:
+                self.scheduler.appended(sequence.id, len(outcome.tokens))
 
     def end(self, sequence: Sequence, reason: FinishReason) -> Outcome:
         """The sequence ends with what it has."""

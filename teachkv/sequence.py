@@ -28,6 +28,7 @@ class Sequence:
     `tokens` holds the prompt and what was drawn; the last drawn token has no KV until the next step computes it.
     unseen: tokens that are being drawn and are not in `tokens` yet, while a further step is prepared (0 or 1).
     in_flight: positions computed by a step whose tokens nobody has looked at yet.
+    most: tokens that it may come to have; 0 = not asked yet (finish.Limits).
     """
 
     id: int
@@ -39,6 +40,7 @@ class Sequence:
     cached: int = 0
     unseen: int = 0
     in_flight: int = 0
+    most: int = 0
     logprobs: list[TokenLogprobs] | None = None
     first_token_at: float | None = None
     finished_at: float | None = None

@@ -77,7 +77,7 @@ class BatchRows:
         return moved
 
     def lengths(self, ids: tuple[int, ...]) -> list[int] | None:
-        """Positions of the members in this order, if they are the cohort and nothing has changed since its last step."""
+        """Positions of the members in this order, if they are the cohort and none has moved since its last step."""
         lines = self.cohort.lines
         return (self.cohort.stored_len - lines.lead_pad).tolist() if lines is not None and lines.ids == ids else None
 

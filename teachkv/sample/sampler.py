@@ -75,12 +75,16 @@ def begin_draw(ops: SamplingOps, logits: Any, states: Sequence[SampleState], pla
 def finish_draw(ops: SamplingOps, drawing: Drawing) -> list[Draw]:
     """Wait for the tokens; one Draw per row."""
     tokens = drawing.fetch().tolist()
-    return [_finish(ops, drawing, token, b) for b, token in enumerate(tokens)]
+    silent = [state.params.logprobs is None for state in drawing.states]
+    return [
+        Draw(token) if silent[b] and token != spec.NOT_FINITE else _finish(ops, drawing, token, b)
+        for b, token in enumerate(tokens)
+    ]
 
 
 def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState], places: Sequence[int]) -> Any:
     """The logits the draw sees. Rows that nothing changes are not copied one by one; without any, nothing is."""
-    changed = [b for b, state in enumerate(states) if state.processor_at(places[b]) is not None]
+    changed = [b for b, state in enumerate(states) if not state.plain and state.processor_at(places[b]) is not None]
     if not changed:
         return logits
     # guard[raw-stays-raw]: log-probs are read from `logits` after this; processing in place would change them
@@ -98,7 +102,7 @@ def _processed(ops: SamplingOps, logits: Any, states: Sequence[SampleState], pla
 def _settings(ops: SamplingOps, states: Sequence[SampleState], places: Sequence[int]) -> tuple[Any, ...]:
     """temperature, top_k, top_p, min_p, uniform, each [B], on the device."""
     settings = settings_there(ops.xp, b"".join([state.words for state in states]))
-    if all(state.params.greedy for state in states):
+    if all(state.greedy for state in states):
         return *settings, no_numbers_there(ops.xp, len(states))
     return *settings, ops.xp.asarray(random_numbers(states, places))
 
@@ -119,12 +123,11 @@ def no_numbers_there(xp: Any, count: int) -> Any:
 
 
 def _finish(ops: SamplingOps, drawing: Drawing, token: int, b: int) -> Draw:
-    """The Draw of row b; its logits are fetched only if something must be said about them."""
+    """The Draw of a row of which something must be said: then its logits are fetched."""
     params = drawing.states[b].params
     if token == spec.NOT_FINITE:
         return Draw(token, error=_non_finite(drawing.places[b], to_host(ops, drawing.raw[b])))
-    if params.logprobs is None:
-        return Draw(token)
+    assert params.logprobs is not None, "a row of which nothing must be said"
     processed = params.logprobs_mode.startswith("processed")
     row = to_host(ops, (drawing.processed if processed else drawing.raw)[b])
     return Draw(token, report(reported_values(row, params), token, params.logprobs, drawing.states[b].decode))

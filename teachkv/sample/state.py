@@ -21,7 +21,8 @@ def no_text(token: int) -> str:
 
 class SampleState:
     """One of the `n` completions of a request. words: temperature, top-p, min-p (float32) and top-k (int32) as bytes;
-    plain: nothing ever changes its logits before a draw.
+    greedy: no random number is looked at; plain: nothing ever changes its logits before a draw. counts: how often each
+    token was generated; kept unless plain. endings: tokens that end it.
 
     The state is a function of (params, prompt, seed, sample index, tokens generated): rebuilding it from those, as
     after a preemption, gives the same draws. `accept` is called once for each token that is appended.
@@ -40,6 +41,7 @@ class SampleState:
         decode: Callable[[int], str] = no_text,
     ) -> None:
         self.params, self.seed, self.sample_index, self.decode = params, seed, sample_index, decode
+        self.greedy = params.greedy
         self.counts: Counter[int] = Counter()
         self.prompt = frozenset(prompt_ids) if params.repetition_penalty != 1 else frozenset()
         own_eos = frozenset() if params.ignore_eos else frozenset(eos_ids)
@@ -55,7 +57,8 @@ class SampleState:
 
     def accept(self, token: int) -> None:
         """The token has been appended to the sequence."""
-        self.counts[token] += 1
+        if not self.plain:  # else nobody looks
+            self.counts[token] += 1
         self.index += 1
 
     def processor_at(self, place: int) -> str | None:

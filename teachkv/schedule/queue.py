@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
 
-from teachkv.schedule.entry import RAGGED, TOGETHER, Entry, Key, by_arrival
+from teachkv.schedule.entry import TOGETHER, Entry, Key, by_arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,9 @@ class QueueState:
             del self.buckets[entry.key]
         entry.key = None
 
-    def lengthen(self, entry: Entry, by: int) -> None:
-        """More tokens; an entry that has a bucket goes to another one only if they change its key."""
-        entry.tokens += by
-        if entry.key is not None and entry.key is not RAGGED and self.key_of(entry) != entry.key:
+    def regroup(self, entry: Entry) -> None:
+        """Its numbers have changed: if it has a bucket, it goes to that of its present key."""
+        if entry.key is not None and self.key_of(entry) != entry.key:
             self.unplace(entry)
             self.place(entry)
 

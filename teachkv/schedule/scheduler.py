@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 from teachkv.errors import SchedulerError
 from teachkv.schedule.bucketed import Bucketed
-from teachkv.schedule.entry import ALONE, EXACT, TOGETHER, Entry, Key
+from teachkv.schedule.entry import ALONE, EXACT, RAGGED, TOGETHER, Entry, Key
 from teachkv.schedule.limits import Limits
 from teachkv.schedule.packed import Packed
 from teachkv.schedule.plan import Plan
@@ -111,7 +111,10 @@ class Scheduler:
 
     def appended(self, id: int, n: int = 1) -> None:
         """`n` tokens were added to this request's text."""
-        self.state.lengthen(self._seated(id), n)
+        entry = self._seated(id)
+        entry.tokens += n
+        if entry.key is not RAGGED:  # every other key holds a length
+            self.state.regroup(entry)
 
     def ending(self, id: int) -> None:
         """Its last token is being drawn: it is not planned again, and keeps its seat and its claim until `finish`."""
@@ -120,7 +123,7 @@ class Scheduler:
         # mutant[ending/still-planned]:
         #   - self.state.unplace(entry)
         #   - entry.ending = True
-        #   + self.state.lengthen(entry, 1)
+        #   + entry.tokens += 1
         self.state.unplace(entry)
         entry.ending = True
 

@@ -66,7 +66,7 @@ def test_a_token_is_announced_as_the_last_one_only_if_none_may_follow(left: int,
     scheduler = SimpleNamespace(appended=lambda _: said.append("appended"), ending=lambda _: said.append("ending"))
     roster: Any = SimpleNamespace(scheduler=scheduler, limits=SimpleNamespace(left=lambda sequence: left))
     sequence: Any = SimpleNamespace(id=0, unseen=0)
-    Roster.expect(roster, sequence)
+    Roster.expect(roster, [sequence])
     assert said == told
     assert sequence.unseen == 1
 

@@ -28,3 +28,4 @@ def test_rows_end_at_the_chunk_s_own_last_token(fields: dict[str, Any], places: 
     )
     assert list(want_logits(chunk, 9, first_row=20)) == places
     assert (chunk.rows, chunk.first_row) == (len(places), 20)
+    assert not chunk.draw or places[chunk.draws_at - 20] == 8 - len(chunk.drafts)
