@@ -36,12 +36,11 @@ def silent(line: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A graph, the desk it reads and the logits [B, V] it writes. `pool` keeps its intermediate arrays alive."""
+    """A graph, the desk it reads and the logits [B, V] it writes."""
 
     graph: Any
     desk: Desk
     logits: Array
-    pool: Any
 
 
 class GraphedModel(Model):
@@ -49,6 +48,9 @@ class GraphedModel(Model):
 
     turns: graphs of one class that take turns: 2 if a step is launched before the last one is settled.
     tell: takes one line if a graph cannot be recorded. No other is tried then; steps without one run kernel by kernel.
+
+    All graphs have one pool and are recorded on one stream: they run one after another, so that the intermediate arrays
+    of one may lie where those of another lay. Desks and logits stay in use, and are nobody else's.
     """
 
     def __init__(self, model: Model) -> None:
@@ -58,6 +60,8 @@ class GraphedModel(Model):
         self.recorded: dict[tuple[int, ...], Recorded] = {}
         self.replays, self.turns, self.failed = 0, 1, False
         self.tell: Callable[[str], None] = silent
+        self.pool: Any = None
+        self.stream: Any = None
 
     def forward(self, tokens: IntArray, parts: Sequence[Part], logits_at: IntArray) -> Array:
         """As in Model; the logits of a replay are overwritten by the next one but `turns` - 1."""
@@ -91,9 +95,9 @@ class GraphedModel(Model):
         return list(zip(part.cache.layers, self.config.windows, strict=True))
 
     def record_ahead(self, part: Part, rows: int) -> None:
-        """Record every class that steps of at most `rows` rows need over the buffers of this part, for each turn, the
-        small ones first. The part itself has no rows."""
-        for size in CLASSES[: CLASSES.index(class_of(min(rows, CLASSES[-1]))) + 1]:
+        """Record every class that steps of at most `rows` rows need over the buffers of this part, for each turn. The
+        large ones come first: the arrays of the others then fit into theirs. The part itself has no rows."""
+        for size in reversed(CLASSES[: CLASSES.index(class_of(min(rows, CLASSES[-1]))) + 1]):
             for turn in range(self.turns):
                 self.found_or_made(part, size, turn)
 
@@ -144,8 +148,9 @@ class GraphedModel(Model):
         placed = [self.on_desk(part, desk)]
         tokens, tables = desk.line(desk.there, "tokens"), (desk.table(desk.there, 0), desk.table(desk.there, 1))
         everywhere = slice(0, size)  # a slice takes no copy; the logits of every row are wanted
-        pool = cupy.cuda.MemoryPool()
-        stream = cupy.cuda.Stream(non_blocking=True)
+        if self.pool is None:
+            self.pool, self.stream = cupy.cuda.MemoryPool(), cupy.cuda.Stream(non_blocking=True)
+        pool, stream = self.pool, self.stream
         cupy.cuda.runtime.deviceSynchronize()
         with cupy.cuda.using_allocator(pool.malloc), stream:
             self.compute(tokens, *tables, placed, everywhere)
@@ -160,7 +165,7 @@ class GraphedModel(Model):
             graph = stream.end_capture()
             graph.upload(stream)  # or the first replay would do it
             stream.synchronize()
-        return Recorded(graph, desk, logits, pool)
+        return Recorded(graph, desk, logits)
 
     def on_desk(self, part: Part, desk: Desk) -> Placed:
         """The part over the desk's lines. Kernels are told the lead pads in any case; zeros say what no pads say."""

@@ -34,7 +34,6 @@ def record_graphs(model: Model, cache: BatchCache, seats: int, *, wanted: bool) 
         return "CUDA graphs: none (layers of different geometry)"
     began = time.perf_counter()
     model.record_ahead(part, seats)
-    seconds, found = time.perf_counter() - began, model.recorded.values()
-    held = sum(one.pool.total_bytes() for one in found)
-    most = min(seats, CLASSES[-1])
-    return f"CUDA graphs: {len(found)} recorded in {seconds:.2f} s for 1 .. {most} rows, {held / 1e6:.0f} MB"
+    seconds, count, most = time.perf_counter() - began, len(model.recorded), min(seats, CLASSES[-1])
+    held = 0 if model.pool is None else model.pool.total_bytes()
+    return f"CUDA graphs: {count} recorded in {seconds:.2f} s for 1 .. {most} rows, {held / 1e6:.0f} MB"

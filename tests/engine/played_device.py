@@ -82,6 +82,7 @@ class Device:
     recorded: int = 0
     uploads: int = 0
     launches: int = 0
+    pools: int = 0
     compiled: set[str] = field(default_factory=set)
     calls: list[Call] | None = None
 
@@ -125,9 +126,12 @@ class Device:
         return Module(**made, cuda=cuda, dtype=np.dtype, asnumpy=np.asarray, int32=np.int32)
 
     def cupy(self) -> Any:
-        pool = SimpleNamespace(malloc=None, total_bytes=lambda: 1 << 20)
+        def pool() -> Any:
+            self.pools += 1
+            return SimpleNamespace(malloc=None, total_bytes=lambda: 3 << 20)
+
         cuda = SimpleNamespace(
-            MemoryPool=lambda: pool,
+            MemoryPool=pool,
             using_allocator=lambda malloc: Stream(self),
             Stream=lambda **_: Stream(self),
             runtime=SimpleNamespace(deviceSynchronize=lambda: None, memGetInfo=lambda: (1 << 26, 1 << 34)),

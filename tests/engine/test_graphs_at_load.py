@@ -44,6 +44,7 @@ def test_every_size_is_recorded_at_load_for_each_turn_and_no_step_records(
         assert made == {(size, turn) for size in (1, 2, 4, 8) for turn in range(turns)}
         assert device.recorded == device.uploads == len(made)
         assert device.launches == graphed(llm).replays == 0
+        assert device.pools == 1
         answers(llm)
         assert device.recorded == len(made)
         assert device.launches == graphed(llm).replays >= 8
@@ -84,7 +85,7 @@ def test_the_line_of_the_load_says_what_was_recorded_and_the_path_stays_as_it_wa
     said: list[str] = []
     with engine_on(Device(), monkeypatch, overlap=True, log=said.append, **OPTIONS) as llm:
         assert "; CUDA graphs: 8 recorded in 0." in said[0]
-        assert " s for 1 .. 5 rows, 8 MB; seed 1" in said[0]
+        assert " s for 1 .. 5 rows, 3 MB; seed 1" in said[0]
         assert "CUDA graphs: " not in llm.stats()["path"]
         assert "decode steps plain, as CUDA graphs" in llm.stats()["path"]
 
@@ -123,7 +124,7 @@ def failing(after: int, error: Exception) -> Device:
     return Device(refuses=refuse)
 
 
-@pytest.mark.parametrize(("at_load", "after"), [(True, 0), (True, 7), (False, 0), (False, 1)])
+@pytest.mark.parametrize(("at_load", "after"), [(True, 0), (True, 3), (False, 0), (False, 1)])
 def test_a_failure_gives_one_line_and_the_engine_goes_on(
     at_load: bool, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +140,7 @@ def test_a_failure_gives_one_line_and_the_engine_goes_on(
         assert device.recorded == after
         assert (device.launches > 0) == (after > 0)
         if at_load:
-            assert ("without CUDA graphs" if after == 0 else "CUDA graphs of 1 .. 8 rows") in llm.stats()["path"]
+            assert ("without CUDA graphs" if after == 0 else "CUDA graphs of 4 .. 8 rows") in llm.stats()["path"]
 
 
 def test_a_pass_that_fails_while_it_is_recorded_leaves_no_stream_recording(monkeypatch: pytest.MonkeyPatch) -> None:
