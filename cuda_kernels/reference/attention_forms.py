@@ -3,8 +3,8 @@
 Letters: N out, K in, R query rows, which are the columns of a product: block [.., N, K] @ columns [.., K, R] gives
 [.., N, R]. So the scores of a block lie position by position, and all that follows in a tile runs along the query rows.
 
-    framed          any number of query tokens, the columns filled up to eight, or between eight on either side; see
-                    framed.py
+    framed          any number of query tokens, the columns filled up to eight, or between eight of zeros on either
+                    side; see framed.py
     small           tiles of 8, 4 or 2 query tokens, or one query at a time, with lanes of zeros beside it
     small, turned   the same numbers by columns.T @ block.T, copied back
 """
@@ -20,11 +20,12 @@ import numpy as np
 from cuda_kernels.common.attention_spec import BLOCK
 from cuda_kernels.common.types import F32
 from cuda_kernels.reference.blas_threads import single
-from cuda_kernels.reference.framed import FRAME, MOST, frame
+from cuda_kernels.reference.framed import FRAME, frame
 from cuda_kernels.reference.products import MOST_WORK
 
 Multiply = Callable[[F32, F32, F32], None]
 MOST_TOKENS = 64
+MOST_COLUMNS = 256  # beyond about 300, BLAS cuts a framed product in two, and each part has ends
 COMPANIES = (2, 3, 5, 8, 11, 16, 31, 64)
 
 
@@ -71,7 +72,7 @@ def turned(block: F32, columns: F32, out: F32) -> None:
 def candidates(group: int, dim: int) -> Iterator[Forms]:
     """From the cheapest on; the caller's last resort is one query at a time."""
     if group <= FRAME:
-        yield Forms(FRAME, min(MOST_TOKENS, MOST // group), straight, framed=True)
+        yield Forms(FRAME, min(MOST_TOKENS, MOST_COLUMNS // group), straight, framed=True)
     for multiply in (straight, turned):
         for step in (s for s in (8, 4, 2) if s * group * dim * BLOCK <= MOST_WORK):
             for lanes in sorted({group, max(group, 2), -(-group // 4) * 4, -(-group // 8) * 8}):

@@ -12,15 +12,14 @@ import numpy as np
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
-from cuda_kernels.reference.framed import FRAME
+from cuda_kernels.reference.framed import FRAME, MOST
 from cuda_kernels.reference.products import Plan, product
 
-COUNTS = (1, 2, 3, 4, 8, 12, 13, 16, 17, 24, 32, 33, 40, 64, 96, 104, 128, 200, 257, 344)
-MOST = 512
-GROUPS = 192  # outputs: a whole number of groups of either kind
+COUNTS = (1, 2, 3, 4, 8, 12, 13, 16, 17, 24, 32, 33, 40, 64, 96, 104, 128, 200, 257, 344, 512)
+GROUPS = 576  # outputs: a whole number of groups of each kind
 LARGE = 1 << 23  # weights; beyond, whole products are tried and used with fewer rows
 SMALL = Plan("small products", "small")
-FRAMED = Plan("framed products", "framed")
+FRAMED = Plan("framed products", "framed", most=MOST)
 TOGETHER = replace(FRAMED, name="framed products, few rows in one", together=True)
 BEST_EFFORT = Plan("rows padded to 8, NOT invariant on this machine", "weights first", least=8)
 

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 
 from cuda_kernels.common.types import F32
-from cuda_kernels.reference.framed import FRAME, few_rows_at_once, framed_products
+from cuda_kernels.reference.framed import FRAME, few_rows_at_once, framed_products, pad_rows
 from cuda_kernels.reference.threads import spread_each
 
 OUTS = 64  # outputs that one thread takes at a time
@@ -40,8 +40,8 @@ class Plan:
     """How one (N, K) is multiplied. Which T takes which form is fixed here, so it never depends on timing.
 
     name   for `doctor`
-    form   "small": many small products, "framed": large ones between rows of zeros, both spread over the threads. Else
-           one BLAS product, as (w @ x.T).T or x @ w.T
+    form   "small": many small products, "framed": large ones in frames of outputs that nobody reads, both spread over
+           the threads. Else one BLAS product, as (w @ x.T).T or x @ w.T
     least  one BLAS product: T is padded with zero rows to a multiple of this
     most   one BLAS product: larger T are cut into slices of this many rows
     together  framed: up to eight rows in one product over BLAS's own threads
@@ -84,16 +84,6 @@ def whole_products(x: F32, w: F32, plan: Plan) -> F32:
         padded = pad_rows(x[part], -(-count // plan.least) * plan.least)
         y[part] = (w @ padded.T).T[:count] if plan.form == "weights first" else (padded @ w.T)[:count]
     return y
-
-
-def pad_rows(x: F32, count: int) -> F32:
-    """x [T, K] with zero rows up to `count`."""
-    rows, width = x.shape
-    if count == rows:
-        return x
-    full = np.zeros((count, width), np.float32)
-    full[:rows] = x
-    return full
 
 
 def small_products(x: F32, ws: Sequence[F32]) -> list[F32]:

@@ -161,15 +161,16 @@ def spread_each(counts: Sequence[int], work: int, job: Callable[[int, int, int],
         spread(cuts[-1], some, lead=1 if work < WORTH_LEAD * cuts[-1] else 0)
 
 
-def share(items: Sequence[Item], job: Callable[[Item], None]) -> None:
-    """Run job(item) on each: whichever thread is free takes the next. Unequal items come with the dearest first."""
+def share(items: Sequence[Item], job: Callable[[Item], None], work: int = WORTH_THREADS) -> None:
+    """Run job(item) on each: whichever thread is free takes the next, if `work`, the multiplications of all, is worth
+    it. Unequal items come with the dearest first."""
     crew, left = team(), iter(items)
 
     def some() -> None:
         for item in left:  # taking the next is one step of the interpreter
             job(item)
 
-    crew.run([some] * min(crew.size, len(items)))
+    crew.run([some] * (min(crew.size, len(items)) if work >= WORTH_THREADS else 1))
 
 
 def by_rows(rows: int, job: Callable[[int, int], None]) -> None:

@@ -105,8 +105,8 @@ def test_ranges_spread_together_are_each_covered_once(counts: tuple[int, ...], w
 
 
 @pytest.mark.kills("one-writer/both", "own-outputs/neighbours-too")
-@pytest.mark.parametrize("plan", [invariance.SMALL, invariance.FRAMED], ids=lambda plan: plan.name)
-def test_every_output_is_written_by_one_product(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("plan", "rows"), [(invariance.SMALL, 200), (invariance.FRAMED, 5)], ids=["small", "framed"])
+def test_every_output_is_written_by_one_product(plan: Plan, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each product answers with its own number: 12 or 64 outputs of the last one belong to the one before."""
     calls: list[int] = []
 
@@ -118,7 +118,7 @@ def test_every_output_is_written_by_one_product(plan: Plan, monkeypatch: pytest.
 
     monkeypatch.setattr(np, "matmul", numbered)
     outs, last = (97, 64) if plan is invariance.SMALL else (31, 24)
-    x, w = np.zeros((200, 32), np.float32), np.zeros((outs, 32), np.float32)
+    x, w = np.zeros((rows, 32), np.float32), np.zeros((outs, 32), np.float32)
     y = product(x, w, plan)
     earlier = calls[-1] // 2  # the second half of the calls is the narrow group or piece
     assert y[:, :last].max() <= earlier < y[:, last:].min()

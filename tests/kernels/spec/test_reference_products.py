@@ -13,7 +13,7 @@ from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
 from cuda_kernels.reference import invariance, threads
 from cuda_kernels.reference.blas_threads import Single
-from cuda_kernels.reference.framed import frame, pieces_of
+from cuda_kernels.reference.framed import MOST, evenly, frame, inside, pieces_of
 from cuda_kernels.reference.linear import Products
 from cuda_kernels.reference.products import Plan, cover, most_rows, outs_of, product
 from cuda_kernels.registry import make_ops
@@ -73,7 +73,7 @@ def test_small_products_stay_small_and_come_in_six_shapes() -> None:
 @pytest.mark.parametrize("outs", [65, 97, 127])
 def test_an_odd_output_costs_no_invariance(outs: int) -> None:
     """Where small products hold for 64 outputs, they hold for one more, which must not become a vector of its own."""
-    x, w = random(invariance.MOST, 32), random(128, 32, 1)
+    x, w = random(MOST, 32), random(128, 32, 1)
     if not invariance.holds(x, w[:64], invariance.SMALL):
         pytest.skip("this machine's BLAS has no small products")
     assert invariance.holds(x, w[:outs], invariance.SMALL)
@@ -99,7 +99,7 @@ def test_no_small_product_is_narrower_than_the_others(outs: int, monkeypatch: py
 
 @pytest.mark.kills("row-frame/removed", "row-frame/none-behind")
 @pytest.mark.parametrize("rows", [9, 13, 16, 17, 24, 256])
-def test_many_rows_lie_between_eight_rows_of_zeros(rows: int) -> None:
+def test_many_columns_lie_between_eight_rows_of_zeros(rows: int) -> None:
     full, before = frame(random(rows, 5))
     assert before == 8
     assert len(full) % 8 == 0
@@ -109,12 +109,43 @@ def test_many_rows_lie_between_eight_rows_of_zeros(rows: int) -> None:
     assert not full[before + rows :].any()
 
 
-def test_the_one_row_behind_a_whole_slice_is_no_vector() -> None:
-    """257 rows are one product of 256 and one of a single row, which must add as the others do."""
-    x, w = random(257, 96), random(24, 96, 1)
-    if not invariance.holds(random(256, 96), w, invariance.FRAMED):
+@pytest.mark.kills("output-frame/removed", "output-frame/none-behind")
+@pytest.mark.parametrize("outs", [17, 32, 97, 192, 193, 576, 1537])
+def test_outputs_of_many_rows_lie_between_eight_that_nobody_reads(outs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each product answers NaN at its ends, as if it added otherwise there."""
+    matmul = np.matmul
+
+    def otherwise(x: F32, w: F32, out: F32) -> F32:
+        assert x.shape[0] % 12 == 0
+        assert w.shape[1] % 8 == 0
+        y = matmul(x, w, out=out)
+        y[:, :8] = y[:, -8:] = np.nan
+        return y
+
+    x, w = random(13, 40), random(outs, 40, 1)
+    monkeypatch.setattr(np, "matmul", otherwise)
+    got = product(x, w, invariance.FRAMED)
+    monkeypatch.undo()
+    np.testing.assert_allclose(got, x @ w.T, atol=1e-4)
+
+
+def test_a_row_more_than_one_product_takes_has_the_same_bits() -> None:
+    x, w = random(MOST + 1, 96), random(24, 96, 1)
+    if not invariance.holds(x, w, invariance.FRAMED):
         pytest.skip("this machine's BLAS adds otherwise")
-    assert product(x, w, invariance.FRAMED)[256:].tobytes() == product(x[256:], w, invariance.FRAMED).tobytes()
+    assert product(x, w, invariance.FRAMED)[MOST:].tobytes() == product(x[MOST:], w, invariance.FRAMED).tobytes()
+
+
+@pytest.mark.parametrize("outs", [0, 1, 31, 32, 33, 191, 192, 1000])
+@pytest.mark.parametrize("pieces", [0, 1, 3])
+def test_inner_outputs_have_neighbours_and_are_cut_without_rest(outs: int, pieces: int) -> None:
+    span = inside(outs)
+    assert span.stop <= outs
+    assert not span or (span.start >= 8 and span.stop <= outs - 8)
+    cuts = evenly(span.start, span.stop, pieces, 8)
+    assert [i for cut in cuts for i in range(cut.start, cut.stop)] == list(span)
+    assert all((cut.stop - cut.start) % 8 == 0 for cut in cuts)
+    assert len(cuts) <= max(pieces, 1)
 
 
 def test_few_rows_are_only_filled_up() -> None:
@@ -158,7 +189,7 @@ def test_few_rows_in_one_product_are_used_only_where_they_agree() -> None:
         y = product(x, w, plan)
         return np.nextafter(y, np.float32(np.inf)) if plan.together else y
 
-    x, w = random(invariance.MOST, 32), random(192, 32, 1)
+    x, w = random(MOST, 32), random(192, 32, 1)
     if not invariance.holds(x, w, invariance.FRAMED):
         pytest.skip("this machine's BLAS adds otherwise")
     assert not invariance.few_agree(x, w, cut)
