@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from teachkv.kv.spec import GROW, round_up
 
+ROOM = 64  # columns; a realign makes room for rows that are longer by up to this
+
 
 @dataclass(frozen=True)
 class ColumnPlan:
@@ -21,7 +23,7 @@ def plan_columns(stored_len: int, lengths: Sequence[int], width: int, columns: i
     """The cohort's rows have `lengths`; `width` columns come next; the buffer has `columns` of at most `maximum`.
 
     realign   a row longer than stored_len joins: all shift right, to its length rounded up, so that the next slightly
-              longer one need not shift them again
+              longer one need not shift them again. To a whole block of 512, the next token would need another block
     compact   the columns are used up and the smallest lead pad is worth a shift left
     grow      otherwise; amortised, each column is copied once per 512 tokens
     """
@@ -30,9 +32,9 @@ def plan_columns(stored_len: int, lengths: Sequence[int], width: int, columns: i
         by = -stored_len
         # guard[realign-cap]: rounded up to the maximum, the rows would have no column left for this step
         # mutant[realign-cap/removed]:
-        #   - stored_len = min(round_up(longest, maximum), maximum - width)
-        #   + stored_len = round_up(longest, maximum)
-        stored_len = min(round_up(longest, maximum), maximum - width)
+        #   - stored_len = min(-(-longest // ROOM) * ROOM, maximum - width)
+        #   + stored_len = min(-(-longest // ROOM) * ROOM, maximum)
+        stored_len = min(-(-longest // ROOM) * ROOM, maximum - width)
         events.append(f"realign rows={len(lengths)} by={by + stored_len}")
     if stored_len + width > columns:
         spare = stored_len - longest

@@ -52,8 +52,9 @@ class RowBuffers:
         heapq.heappush(self.free, row)
 
     def rows_for(self, needed: int, columns: int) -> int:
-        """Rows to allocate where `needed` are: twice as many as now while half of the budget has room for all of it."""
-        doubled = max(row_block(needed), 2 * self.rows)
+        """Rows to allocate where `needed` are: as many as now if they suffice, else twice as many, while half of the
+        budget has room for all of it."""
+        doubled = max(row_block(needed), 2 * self.rows if needed > self.rows else self.rows)
         budget, others = self.memory.budget, self.memory.held_bytes - self.nbytes()
         # guard[kv-budget]: doubling saves copies, but what nobody asked for must not push a prompt out of the budget
         # mutant[kv-budget/always-doubles]:

@@ -10,7 +10,7 @@ from kvfake import OPS, check_live, decode, prefill, spec, started, write
 
 from teachkv.kv import CacheSpec, IncrementalBatchCache, RebuildBatchCache
 from teachkv.kv.budget import bytes_for
-from teachkv.kv.columns import plan_columns
+from teachkv.kv.columns import ColumnPlan, plan_columns
 from teachkv.kv.row_buffers import row_block
 
 LAYERS, L = 2, 10
@@ -92,9 +92,15 @@ def test_whole_blocks_of_dead_prefix_are_given_up_before_the_buffer_grows() -> N
     assert (plan.stored_len, plan.columns) == (1024, 1536)
 
 
+def room(plan: ColumnPlan) -> tuple[int, int]:
+    return plan.stored_len, plan.columns
+
+
 @pytest.mark.kills("realign-cap/removed")
 def test_a_longer_row_shifts_the_others_to_its_length_rounded_up_but_leaves_a_column() -> None:
-    assert plan_columns(40, [40, 600], 1, 512, 4096).stored_len == 1024
+    assert room(plan_columns(40, [40, 600], 1, 512, 4096)) == (640, 1024)
+    assert room(plan_columns(500, [534, 500], 1, 512, 4096)) == (576, 1024)
+    assert room(plan_columns(40, [40, 440], 1, 512, 4096)) == (448, 512)
     for columns in (512, 1000):
         assert plan_columns(40, [40, 990], 2, columns, 1000).stored_len == 998
     c = started(IncrementalBatchCache(spec(layers=1, maximum=600), OPS, poison=True), {1: 5})
@@ -192,3 +198,11 @@ def test_a_ring_holds_memory_by_its_width_not_by_the_context(width: int) -> None
         for _ in range(40):
             c.close(c.open_decode([1]))
         assert c.stats().allocated_bytes == 2 * width * shape.column_bytes
+
+
+def test_where_only_the_columns_grow_the_rows_stay() -> None:
+    c = IncrementalBatchCache(spec(layers=1, maximum=2000), OPS, poison=True)
+    started(c, dict.fromkeys(range(4), 510))
+    for _ in range(5):
+        decode(c, range(4))
+    assert (c.batch.buffers.rows, c.batch.buffers.columns) == (4, 1024)
