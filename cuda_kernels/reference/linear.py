@@ -11,8 +11,9 @@ import numpy as np
 
 from cuda_kernels.common.types import F32, Array
 from cuda_kernels.linear.spec import epilogue
+from cuda_kernels.reference.crowd import crowd
 from cuda_kernels.reference.invariance import BEST_EFFORT, find_plan, plain, require
-from cuda_kernels.reference.products import Plan, product, products
+from cuda_kernels.reference.products import Plan
 from cuda_kernels.reference.threads import by_rows
 
 
@@ -60,7 +61,7 @@ class Products:
 
     def lm_head(self, x: Array, w: Array) -> F32:
         """x [T, K], w [V, K] -> float32 [T, V]."""
-        return product(np.asarray(x, np.float32), np.asarray(w, np.float32), self.plan(*w.shape))
+        return self._products(x, [w])[0]
 
     def linears(self, x: Array, weights: Sequence[Array], biases: Sequence[Array | None]) -> list[Array]:
         """x [T, K] through several linear layers [N, K] at once -> [T, N] each, with the bits of `linear`."""
@@ -84,8 +85,8 @@ class Products:
         wide, ws = np.asarray(x, np.float32), [np.asarray(w, np.float32) for w in weights]
         plans = [self.plan(*w.shape) for w in ws]
         if plans.count(plans[0]) == len(plans):
-            return products(wide, ws, plans[0])
-        return [product(wide, w, plan) for w, plan in zip(ws, plans, strict=True)]
+            return crowd.products(wide, ws, plans[0])
+        return [crowd.products(wide, [w], plan)[0] for w, plan in zip(ws, plans, strict=True)]
 
     def notes(self) -> tuple[str, ...]:
         """One line per class of shapes, and a warning where equal bits cannot be had."""

@@ -13,6 +13,7 @@ from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
 from cuda_kernels.reference import invariance, threads
 from cuda_kernels.reference.blas_threads import Single
+from cuda_kernels.reference.crowd import Crowd
 from cuda_kernels.reference.framed import MOST, evenly, frame, inside, pieces_of
 from cuda_kernels.reference.linear import Products
 from cuda_kernels.reference.products import Plan, cover, most_rows, outs_of, product
@@ -193,6 +194,23 @@ def test_few_rows_in_one_product_are_used_only_where_they_agree() -> None:
     if not invariance.holds(x, w, invariance.FRAMED):
         pytest.skip("this machine's BLAS adds otherwise")
     assert not invariance.few_agree(x, w, cut)
+
+
+def test_a_late_product_sends_few_rows_to_our_own_threads_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, late, asked = [0.0], [False], [0]
+
+    def few_rows_at_once(x: F32, w: F32) -> F32:
+        asked[0] += 1
+        now[0] += 0.016 if late[0] else 0.0003
+        return x @ w.T
+
+    monkeypatch.setattr("cuda_kernels.reference.products.few_rows_at_once", few_rows_at_once)
+    crowd, x, w = Crowd(lambda: now[0]), random(3, 32), random(192, 32, 1)
+    for now[0], late[0], times in ((6, False, 1), (7, True, 2), (7.5, True, 2), (8.5, False, 3), (8.6, False, 4)):
+        np.testing.assert_allclose(crowd.products(x, [w], invariance.TOGETHER)[0], x @ w.T, atol=1e-4)
+        assert asked[0] == times
+    crowd.products(random(9, 32), [w], invariance.TOGETHER)
+    assert asked[0] == 4
 
 
 def test_few_rows_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
