@@ -80,9 +80,9 @@ WEAK = """
   Above 16 rows the MLP runs as norm, one kernel for gate and up, and down, all in tiles; only qkv and o stay fused.
 - Weights asked for into registers: the compiler moved the loads behind the wait for the last kernel. Now they
   go to shared memory, each lane's to places that only it reads.
-- Weights of the MLP brought into L2 by the kernels before it (`cp.async.bulk.prefetch.L2`, while attention leaves the bus
-  idle): a step at 1, 8, 16, 32 rows took 7, 3, 3, 4 % longer for gate and up, 5, 2, 2, 2 % for down. What is asked for
-  early stands in line before what is needed now.
+- Weights of the MLP brought into L2 by the kernels before it (`cp.async.bulk.prefetch.L2`, while attention leaves
+  the bus idle): a step at 1, 8, 16, 32 rows took 7, 3, 3, 4 % longer for gate and up, 5, 2, 2, 2 % for down. What is
+  asked for early stands in line before what is needed now.
 - `x * c - y * s` as one writes it: the compiler may fuse either product into the sum, one in this kernel and
   the other in that one, and the bits part. Its rounding is written out now (`cuda_kernels/common/rope.cuh`).
 - The host takes a large part of a step, and more in one run than in the other: at 128 rows it is not done when the
