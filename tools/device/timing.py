@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -213,13 +214,20 @@ def run() -> dict[str, Any]:
 
 def tile_variants() -> dict[str, Any]:
     """linear_tiles in several shapes: what chose the constants in raw/tiles.py."""
-    from cuda_kernels.raw import product
     from cuda_kernels.raw.tiles import Tile
+
+    product: Any = importlib.import_module("cuda_kernels.raw.product")
 
     s, lines = MODELS["Qwen2.5-0.5B"], []
     kept = product.tile_for, product.ROWS_LIMIT
-    small = ((64, 32, 4, 1, 6), (64, 64, 2, 2, 4), (32, 64, 2, 2, 6), (32, 64, 2, 1, 6), (64, 32, 2, 1, 6))
-    large = (
+    small: tuple[tuple[Any, ...], ...] = (
+        (64, 32, 4, 1, 6),
+        (64, 64, 2, 2, 4),
+        (32, 64, 2, 2, 6),
+        (32, 64, 2, 1, 6),
+        (64, 32, 2, 1, 6),
+    )
+    large: tuple[tuple[Any, ...], ...] = (
         *((128, 64, 4, 1, 4), (128, 128, 4, 2, 3), (128, 128, 2, 4, 3), (128, 64, 2, 2, 4)),
         *((128, n, 8, 1, 4, True) for n in (64, 128, 160, 192)),
         *((192, n, 12, 1, 4, True) for n in (128, 160)),
