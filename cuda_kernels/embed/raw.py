@@ -14,7 +14,10 @@ def embed(tokens: IntArray, table: Array) -> Array:
     count, (vocabulary, width) = len(tokens), table.shape
     out: Array = empty(table, (count, width))
     kernel = loader.kernel(
-        "embed/raw_kernel.cu", "embed", table, {"TKV_DTYPE": dtype_code(table), "TKV_VEC": vector(width)}
+        "embed/raw_kernel.cu",
+        "embed",
+        loader.place_of(table),
+        {"TKV_DTYPE": dtype_code(table), "TKV_VEC": vector(width)},
     )
     kernel((count, 1, 1), (min(256, row_threads(width)), 1, 1), (tokens, table, out, vocabulary, width))
     return out

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_kernels.fused import defines, sizes
-from cuda_kernels.raw import loader
-from cuda_kernels.raw.arrays import dtype_code, empty, integers, same
+from cuda_kernels.raw.arrays import FLOAT32, dtype_code, empty, integers, same
+from cuda_kernels.raw.loader import Launch, Place, kernel, place_of, remembered
 from cuda_kernels.raw.product import chunk_of
 from cuda_kernels.raw.shapes import ceil_div
 
@@ -35,15 +35,24 @@ def qkv(x: Any, layer: QKV, cos: Any, sin: Any, caches: tuple[Any, Any], row: An
         same(name, table, (rows, head_dim // 2))
     integers("row", row, rows)
     integers("column", column, rows)
-    plan = sizes.qkv(hidden, (heads, groups, head_dim), rows, loader.arch_of(x))
-    built = defines.qkv(dtype_code(x), hidden, (heads, groups, head_dim), plan)
-    kernel = loader.kernel("fused/qkv_kernel.cu", "decode_qkv", x, built)
+    shape = (heads, groups, head_dim)
+    launch = _qkv(place_of(x), dtype_code(x), rows, hidden, shape, columns, places, eps)
     out = empty(x, (rows, heads, head_dim))
     weights = (layer.norm, layer.q, layer.k, layer.v, layer.q_bias, layer.k_bias, layer.v_bias)
-    arguments = (x, *weights, cos, sin, row, column, out, *caches, eps, rows, heads, groups, columns, places)
-    grid = ((heads + 2 * groups) * head_dim // 16, ceil_div(rows, plan.tokens), 1)
-    kernel(grid, (32 * plan.warps, 1, 1), arguments, shared=plan.shared, early=True)
+    launch(x, *weights, cos, sin, row, column, out, *caches)
     return out
+
+
+@remembered
+def _qkv(
+    place: Place, dtype: int, rows: int, hidden: int, heads: tuple[int, int, int], columns: int, places: int, eps: float
+) -> Launch:
+    """heads: (H, G, D)."""
+    plan, (H, G, D) = sizes.qkv(hidden, heads, rows, place.arch), heads
+    loaded = kernel("fused/qkv_kernel.cu", "decode_qkv", place, defines.qkv(dtype, hidden, heads, plan))
+    grid = ((H + 2 * G) * D // 16, ceil_div(rows, plan.tokens), 1)
+    scalars = (eps, rows, H, G, columns, places)
+    return loaded.launch(grid, (32 * plan.warps, 1, 1), scalars, shared=plan.shared, early=True)
 
 
 def gate_up(x: Any, norm: Any, gate: Any, up: Any, gate_bias: Any, up_bias: Any, eps: float) -> Any:
@@ -51,14 +60,18 @@ def gate_up(x: Any, norm: Any, gate: Any, up: Any, gate_bias: Any, up_bias: Any,
     (rows, hidden), width = x.shape, gate.shape[0]
     same("gate", gate, (width, hidden), x.dtype)
     same("up", up, (width, hidden), x.dtype)
-    plan = sizes.gate_up(hidden, width, rows, loader.arch_of(x))
-    built = defines.gate_up(dtype_code(x), hidden, width, plan)
-    kernel = loader.kernel("fused/gate_up_kernel.cu", "decode_gate_up", x, built)
+    launch = _gate_up(place_of(x), dtype_code(x), rows, hidden, width, eps)
     out = empty(x, (rows, width))
-    arguments = (x, norm, gate, up, gate_bias, up_bias, out, eps, rows, width)
-    grid = (ceil_div(width, 8 * plan.units), ceil_div(rows, plan.tokens), 1)
-    kernel(grid, (32 * plan.warps, 1, 1), arguments, shared=plan.shared, early=True)
+    launch(x, norm, gate, up, gate_bias, up_bias, out)
     return out
+
+
+@remembered
+def _gate_up(place: Place, dtype: int, rows: int, hidden: int, width: int, eps: float) -> Launch:
+    plan = sizes.gate_up(hidden, width, rows, place.arch)
+    loaded = kernel("fused/gate_up_kernel.cu", "decode_gate_up", place, defines.gate_up(dtype, hidden, width, plan))
+    grid = (ceil_div(width, 8 * plan.units), ceil_div(rows, plan.tokens), 1)
+    return loaded.launch(grid, (32 * plan.warps, 1, 1), (eps, rows, width), shared=plan.shared, early=True)
 
 
 def add(x: Any, w: Any, bias: Any, residual: Any) -> Any:
@@ -66,13 +79,18 @@ def add(x: Any, w: Any, bias: Any, residual: Any) -> Any:
     (rows, width), outputs = x.shape, w.shape[0]
     same("w", w, (outputs, width), x.dtype)
     same("residual", residual, (rows, outputs), x.dtype)
-    plan = sizes.add(width, outputs, rows)
-    kernel = loader.kernel("fused/add_kernel.cu", "decode_add", x, defines.add(dtype_code(x), width, outputs, plan))
+    launch = _add(place_of(x), dtype_code(x), rows, width, outputs)
     out = empty(x, (rows, outputs))
-    grid = (ceil_div(outputs, 8 * plan.units), ceil_div(rows, plan.tokens), 1)
-    arguments = (x, w, bias, residual, out, rows, outputs)
-    kernel(grid, (32 * plan.warps, 1, 1), arguments, shared=plan.shared, early=True)
+    launch(x, w, bias, residual, out)
     return out
+
+
+@remembered
+def _add(place: Place, dtype: int, rows: int, width: int, outputs: int) -> Launch:
+    plan = sizes.add(width, outputs, rows)
+    loaded = kernel("fused/add_kernel.cu", "decode_add", place, defines.add(dtype, width, outputs, plan))
+    grid = (ceil_div(outputs, 8 * plan.units), ceil_div(rows, plan.tokens), 1)
+    return loaded.launch(grid, (32 * plan.warps, 1, 1), (rows, outputs), shared=plan.shared, early=True)
 
 
 def head(x: Any, norm: Any, w: Any, eps: float) -> Any:
@@ -81,10 +99,15 @@ def head(x: Any, norm: Any, w: Any, eps: float) -> Any:
     same("w", w, (vocabulary, hidden), x.dtype)
     if chunk_of(vocabulary, hidden) < hidden:
         raise ValueError(f"head: {vocabulary} x {hidden} is cut into chunks; use rms_norm and lm_head")
-    plan = sizes.head(hidden, rows, loader.arch_of(x))
-    kernel = loader.kernel("fused/head_kernel.cu", "decode_head", x, defines.head(dtype_code(x), hidden, plan))
-    out = empty(x, (rows, vocabulary), "float32")
-    grid = (min(ceil_div(vocabulary, 8 * plan.warps), sizes.MULTIPROCESSORS), ceil_div(rows, plan.tokens), 1)
-    arguments = (x, norm, w, out, eps, rows, vocabulary)
-    kernel(grid, (32 * plan.warps, 1, 1), arguments, shared=plan.shared, early=True)
+    launch = _head(place_of(x), dtype_code(x), rows, hidden, vocabulary, eps)
+    out = empty(x, (rows, vocabulary), FLOAT32)
+    launch(x, norm, w, out)
     return out
+
+
+@remembered
+def _head(place: Place, dtype: int, rows: int, hidden: int, vocabulary: int, eps: float) -> Launch:
+    plan = sizes.head(hidden, rows, place.arch)
+    loaded = kernel("fused/head_kernel.cu", "decode_head", place, defines.head(dtype, hidden, plan))
+    grid = (min(ceil_div(vocabulary, 8 * plan.warps), sizes.MULTIPROCESSORS), ceil_div(rows, plan.tokens), 1)
+    return loaded.launch(grid, (32 * plan.warps, 1, 1), (eps, rows, vocabulary), shared=plan.shared, early=True)

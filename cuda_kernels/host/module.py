@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,10 +69,14 @@ class HostModule:
         self._text, self._defines = text, defines
         self._libraries: dict[str, ctypes.CDLL] = {}
 
-    def run(
-        self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any], early: bool = False
-    ) -> None:
-        """Run every block to its end; kernels never overlap here. Raises HostError with the kernel's file and line."""
+    def prepare(
+        self, entry: str, grid: Size, block: Size, shared: int, arrays: int, scalars: Sequence[Any], *, early: bool
+    ) -> Callable[[Sequence[Any]], None]:
+        """A launch that waits for its arrays. Kernels never overlap here."""
+        return lambda given: self.run(entry, grid, block, shared, [*given, *scalars])
+
+    def run(self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any]) -> None:
+        """Run every block to its end. Raises HostError with the kernel's file and line."""
         variant = os.environ.get(VARIANT, "plain")
         if variant != "plain":
             message = run_child(build(self._text, entry, self._defines, variant), entry, grid, block, shared, arguments)

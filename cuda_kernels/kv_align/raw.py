@@ -29,6 +29,6 @@ def kv_align(
         integers(name, array, len(length))
     copy = copy_elements(src, head_dim)
     defines = {"TKV_DTYPE": dtype_code(src), "TKV_D": head_dim, "TKV_COPY": copy, "TKV_THREADS": THREADS}
-    kernel = loader.kernel("kv_align/raw_kernel.cu", "kv_align", src, defines)
+    kernel = loader.kernel("kv_align/raw_kernel.cu", "kv_align", loader.place_of(src), defines)
     arguments = (src, src_row, src_col, dst, dst_row, dst_col, length, groups, from_columns, dst.shape[2])
     kernel((len(length) * groups, 1, 1), (THREADS, 1, 1), arguments)

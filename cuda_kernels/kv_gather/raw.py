@@ -20,7 +20,7 @@ def kv_gather(cache: Array, row: int, start: int, blocks: int, block_tokens: int
     copy = copy_elements(cache, head_dim)
     out: Array = empty(cache, (blocks, groups, block_tokens, head_dim))
     defines = {"TKV_DTYPE": dtype_code(cache), "TKV_D": head_dim, "TKV_COPY": copy}
-    kernel = loader.kernel("kv_gather/raw_kernel.cu", "kv_gather", cache, defines)
+    kernel = loader.kernel("kv_gather/raw_kernel.cu", "kv_gather", loader.place_of(cache), defines)
     grid = (blocks * groups, min(64, ceil_div(block_tokens * head_dim, copy * THREADS)), 1)
     kernel(grid, (THREADS, 1, 1), (cache, out, row, start, block_tokens, groups, columns))
     return out

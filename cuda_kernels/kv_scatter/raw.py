@@ -21,6 +21,6 @@ def kv_scatter(blocks: Array, cache: Array, row: int, start: int) -> None:
         raise ValueError(f"kv_scatter: row {row}, columns {start}..{stop} leave a buffer of shape {cache.shape}")
     copy = copy_elements(cache, head_dim)
     defines = {"TKV_DTYPE": dtype_code(cache), "TKV_D": head_dim, "TKV_COPY": copy}
-    kernel = loader.kernel("kv_scatter/raw_kernel.cu", "kv_scatter", cache, defines)
+    kernel = loader.kernel("kv_scatter/raw_kernel.cu", "kv_scatter", loader.place_of(cache), defines)
     grid = (count * groups, min(64, ceil_div(block_tokens * head_dim, copy * THREADS)), 1)
     kernel(grid, (THREADS, 1, 1), (blocks, cache, row, start, block_tokens, groups, columns))

@@ -19,7 +19,7 @@ def kv_strip(cache: Array, row: int, start: int, stop: int) -> Array:
     count, copy = stop - start, copy_elements(cache, head_dim)
     out: Array = empty(cache, (groups, count, head_dim))
     defines = {"TKV_DTYPE": dtype_code(cache), "TKV_D": head_dim, "TKV_COPY": copy}
-    kernel = loader.kernel("kv_strip/raw_kernel.cu", "kv_strip", cache, defines)
+    kernel = loader.kernel("kv_strip/raw_kernel.cu", "kv_strip", loader.place_of(cache), defines)
     grid = (min(64, ceil_div(count * head_dim, copy * THREADS)), groups, 1)
     kernel(grid, (THREADS, 1, 1), (cache, out, row, start, count, groups, columns))
     return out

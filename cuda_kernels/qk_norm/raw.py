@@ -16,6 +16,8 @@ def qk_norm(x: Array, weight: Array, eps: float) -> Array:
     check_head_dim(head_dim)
     same("weight", weight, (head_dim,))
     out: Array = empty(x, (count, heads, head_dim))
-    kernel = loader.kernel("qk_norm/raw_kernel.cu", "qk_norm", x, {"TKV_DTYPE": dtype_code(x), "TKV_D": head_dim})
+    kernel = loader.kernel(
+        "qk_norm/raw_kernel.cu", "qk_norm", loader.place_of(x), {"TKV_DTYPE": dtype_code(x), "TKV_D": head_dim}
+    )
     kernel((ceil_div(count * heads, WARPS), 1, 1), (32 * WARPS, 1, 1), (x, weight, out, eps, count * heads))
     return out

@@ -13,6 +13,7 @@ from cuda_kernels.errors import KernelUnavailable
 
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2}
 POISON = "TEACHKV_POISON"
+FLOAT32, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
 
 def on_device(array: Any) -> bool:
@@ -70,15 +71,15 @@ _retired: list[Any] = []
 
 def same(name: str, array: Any, shape: tuple[int, ...], dtype: Any = None) -> None:
     """Refuse an array whose shape or dtype a kernel would misread. Raises ValueError or TypeError."""
-    if tuple(array.shape) != shape:
-        raise ValueError(f"{name}: expected shape {shape}, got {tuple(array.shape)}")
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {array.shape}")
     if dtype is not None and array.dtype != dtype:
         raise TypeError(f"{name}: expected {np.dtype(dtype).name}, got {array.dtype}")
 
 
 def integers(name: str, array: Any, length: int) -> None:
     """Refuse geometry that is not int32 [length]."""
-    same(name, array, (length,), np.int32)
+    same(name, array, (length,), INT32)
 
 
 def no_bias(bias: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from cuda_kernels.raw import loader
-from cuda_kernels.raw.arrays import dtype_code, empty, integers, no_bias, same, zeroed_counters
-from cuda_kernels.raw.limits import SHARED_LIMIT
+from cuda_kernels.raw.arrays import FLOAT32, dtype_code, empty, integers, no_bias, same, zeroed_counters
+from cuda_kernels.raw.limits import SHARED_LIMIT, Size
+from cuda_kernels.raw.loader import Launch, Place, place_of, remembered
 from cuda_kernels.raw.shapes import GROUP_LIMIT, ceil_div, check_head_dim, padded
 
 LOG2_E = 1.4426950408889634
@@ -15,8 +16,7 @@ SEGMENT = 256  # positions, as kSegment in common/softmax.cuh
 MMA_ARCH = 80
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """The arguments of an attention op; geometry is (cu_seqlens, row, end, lead_pad)."""
 
     q: Any
@@ -27,8 +27,7 @@ class Call:
     scale: float
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """B rows, H query heads, G KV heads, C columns, D head dim."""
 
     batch: int
@@ -67,7 +66,7 @@ def checked(call: Call, bias: Any) -> Sizes:
 
 def uses_mma(q: Any, head_dim: int) -> bool:
     """Do both ops run on the tensor cores? Chosen by dtype, head dim and architecture, so that they agree on it."""
-    arch = loader.arch_of(q)
+    arch = place_of(q).arch
     return dtype_code(q) != 0 and head_dim % 8 == 0 and arch >= MMA_ARCH and fits(head_dim, arch)
 
 
@@ -81,6 +80,7 @@ def decode_segments(head_dim: int, arch: int) -> int:
     return 2 if head_dim <= 64 and 2 * decode_shared(head_dim, 2) <= SHARED_LIMIT[arch] * 1024 else 1
 
 
+@lru_cache(maxsize=64)
 def fits(head_dim: int, arch: int) -> bool:
     """Do both tensor-core kernels find their shared memory on this architecture?"""
     return prefill_shared(head_dim, arch) is not None and decode_shared(head_dim, 1) <= SHARED_LIMIT[arch] * 1024
@@ -99,51 +99,39 @@ def prefill_shared(head_dim: int, arch: int) -> tuple[int, int] | None:
 def simple(op: str, call: Call, sizes: Sizes) -> Any:
     """One warp per (token, head), plain multiply-adds."""
     out = empty(call.q, call.q.shape)
-    defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 0}
-    kernel = loader.kernel(f"{op}/raw_kernel.cu", f"{op}_simple", call.q, defines)
-    shared = padded(sizes.head_dim * 4) + 64 * 4
-    arguments = (
-        call.q,
-        call.k_cache,
-        call.v_cache,
-        out,
-        *call.geometry,
-        *sizes.counts,
-        call.window or 0,
-        call.scale * LOG2_E,
-    )
-    kernel((call.q.shape[0] * sizes.heads, 1, 1), (32, 1, 1), arguments, shared=shared)
+    launch = _simple(op, place_of(call.q), dtype_code(call.q), len(call.q), sizes, call.window or 0, call.scale)
+    launch(call.q, call.k_cache, call.v_cache, out, *call.geometry)
     return out
+
+
+@remembered
+def _simple(op: str, place: Place, dtype: int, tokens: int, sizes: Sizes, window: int, scale: float) -> Launch:
+    defines = {"TKV_DTYPE": dtype, "TKV_D": sizes.head_dim, "TKV_PATH": 0}
+    loaded = loader.kernel(f"{op}/raw_kernel.cu", f"{op}_simple", place, defines)
+    shared = padded(sizes.head_dim * 4) + 64 * 4
+    scalars = (*sizes.counts, window, scale * LOG2_E)
+    return loaded.launch((tokens * sizes.heads, 1, 1), (32, 1, 1), scalars, shared=shared)
 
 
 def prefill(call: Call, sizes: Sizes) -> Any:
     """64 (token, head) rows per block, K and V through shared memory."""
-    chosen = prefill_shared(sizes.head_dim, loader.arch_of(call.q))
+    out = empty(call.q, call.q.shape)
+    launch = _prefill(place_of(call.q), dtype_code(call.q), len(call.q), sizes, call.window or 0, call.scale)
+    launch(call.q, call.k_cache, call.v_cache, out, *call.geometry)
+    return out
+
+
+@remembered
+def _prefill(place: Place, dtype: int, tokens: int, sizes: Sizes, window: int, scale: float) -> Launch:
+    chosen = prefill_shared(sizes.head_dim, place.arch)
     assert chosen is not None, "uses_mma was asked"
     stages, shared = chosen
-    out, tokens = empty(call.q, call.q.shape), call.q.shape[0]
-    blocks = 2 if sizes.head_dim <= 128 else 1
-    defines = {
-        "TKV_DTYPE": dtype_code(call.q),
-        "TKV_D": sizes.head_dim,
-        "TKV_PATH": 1,
-        "TKV_STAGES": stages,
-        "TKV_BLOCKS": blocks,
-    }
-    kernel = loader.kernel("attention_prefill/raw_kernel.cu", "attention_prefill", call.q, defines)
+    defines = {"TKV_DTYPE": dtype, "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_STAGES": stages}
+    defines["TKV_BLOCKS"] = 2 if sizes.head_dim <= 128 else 1
+    loaded = loader.kernel("attention_prefill/raw_kernel.cu", "attention_prefill", place, defines)
     tiles = tokens * (sizes.heads // sizes.groups) // 64 + sizes.batch if tokens else 0
-    arguments = (
-        call.q,
-        call.k_cache,
-        call.v_cache,
-        out,
-        *call.geometry,
-        *sizes.counts,
-        call.window or 0,
-        call.scale * LOG2_E,
-    )
-    kernel((tiles * sizes.groups, 1, 1), (128, 1, 1), arguments, shared=shared)
-    return out
+    scalars = (*sizes.counts, window, scale * LOG2_E)
+    return loaded.launch((tiles * sizes.groups, 1, 1), (128, 1, 1), scalars, shared=shared)
 
 
 def slots_for(call: Call, sizes: Sizes) -> int:
@@ -159,19 +147,27 @@ def slots_for(call: Call, sizes: Sizes) -> int:
 
 def decode(call: Call, sizes: Sizes) -> Any:
     """One block per row, KV head and one or two segments; the last block of a row joins what several blocks found."""
-    out, tokens = empty(call.q, call.q.shape), call.q.shape[0]
-    slots, segments = slots_for(call, sizes), decode_segments(sizes.head_dim, loader.arch_of(call.q))
-    rows, split = sizes.batch * sizes.groups, slots > segments
-    pieces = empty(call.q, (slots, tokens, sizes.heads, sizes.head_dim + 4), "float32") if split else None
-    counters = zeroed_counters(call.q, rows) if split else None
-    defines = {"TKV_DTYPE": dtype_code(call.q), "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_SEGMENTS": segments}
-    defines["TKV_BLOCKS"] = 2 if sizes.head_dim <= 128 else 1
-    kernel = loader.kernel("attention_decode_ragged/raw_kernel.cu", "attention_decode_ragged", call.q, defines)
-    scalars = (*sizes.counts, call.window or 0, call.scale * LOG2_E, tokens)
-    arguments = (call.q, call.k_cache, call.v_cache, out, pieces, counters, *call.geometry, *scalars)
-    grid = (rows if tokens else 0, ceil_div(slots, segments), 1)
-    kernel(grid, (128 * segments, 1, 1), arguments, shared=decode_shared(sizes.head_dim, segments), early=True)
+    q, place, tokens = call.q, place_of(call.q), len(call.q)
+    out, slots = empty(q, q.shape), slots_for(call, sizes)
+    segments = decode_segments(sizes.head_dim, place.arch)
+    split = slots > segments
+    pieces = empty(q, (slots, tokens, sizes.heads, sizes.head_dim + 4), FLOAT32) if split else None
+    counters = zeroed_counters(q, sizes.batch * sizes.groups) if split else None
+    grid = (sizes.batch * sizes.groups if tokens else 0, ceil_div(slots, segments), 1)
+    launch = _decode(place, dtype_code(q), tokens, grid, segments, sizes, call.window or 0, call.scale)
+    launch(q, call.k_cache, call.v_cache, out, pieces, counters, *call.geometry)
     return out
+
+
+@remembered
+def _decode(
+    place: Place, dtype: int, tokens: int, grid: Size, segments: int, sizes: Sizes, window: int, scale: float
+) -> Launch:
+    defines = {"TKV_DTYPE": dtype, "TKV_D": sizes.head_dim, "TKV_PATH": 1, "TKV_SEGMENTS": segments}
+    defines["TKV_BLOCKS"] = 2 if sizes.head_dim <= 128 else 1
+    loaded = loader.kernel("attention_decode_ragged/raw_kernel.cu", "attention_decode_ragged", place, defines)
+    scalars, shared = (*sizes.counts, window, scale * LOG2_E, tokens), decode_shared(sizes.head_dim, segments)
+    return loaded.launch(grid, (128 * segments, 1, 1), scalars, shared=shared, early=True)
 
 
 def pitch_v(head_dim: int) -> int:

@@ -3,13 +3,13 @@ options, architecture and compiler version: by CuPy, or here where CuPy does not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cupy
 
 from cuda_kernels.raw import nvrtc
-from cuda_kernels.raw.driver import launch
+from cuda_kernels.raw.driver import Launch
 from cuda_kernels.raw.limits import FLAGS, Size
 from cuda_kernels.raw.opt_in import OptIn
 from cuda_kernels.raw.source import Source
@@ -23,15 +23,15 @@ class DeviceModule:
         self._functions: dict[str, Any] = {}
         self._opt_in = OptIn()
 
-    def run(
-        self, entry: str, grid: Size, block: Size, shared: int, arguments: Sequence[Any], early: bool = False
-    ) -> None:
-        """Launch on the current stream. Launch errors raise here; errors inside the kernel at the next synchronise."""
+    def prepare(
+        self, entry: str, grid: Size, block: Size, shared: int, arrays: int, scalars: Sequence[Any], *, early: bool
+    ) -> Callable[[Sequence[Any]], None]:
+        """A launch that waits for its arrays. Errors of the launch raise there, those inside the kernel later."""
         function = self._functions.get(entry)
         if function is None:
             function = self._functions[entry] = self._module.get_function(entry)
         self._opt_in.ask(entry, function, shared)
-        launch(function.kernel.ptr, grid, block, shared, arguments, early=early)
+        return Launch(function.kernel.ptr, grid, block, shared, arrays, scalars, early=early)
 
 
 def _compiled(text: Source, defines: dict[str, int]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,27 +45,36 @@ def _launch() -> Any:
     return found
 
 
-def launch(function: int, grid: Size, block: Size, shared: int, arguments: Sequence[Any], *, early: bool) -> None:
-    """Launch the driver's `function` on CuPy's current stream. Arguments: arrays, None or typed scalars.
+class Launch:
+    """A launch of the driver's `function`, all written down but the addresses of its arrays and the stream.
 
-    Raises RuntimeError with the driver's error number.
+    arrays: how many there are; typed scalars follow them.
     """
-    config = _Config(grid, block, shared, cupy.cuda.get_current_stream().ptr, _EARLY, early)
-    count = len(arguments)
-    words = (ctypes.c_uint64 * count)(*map(word, arguments))
-    first = ctypes.addressof(words)
-    places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
-    status = _launch()(ctypes.byref(config), function, places, None)
-    if status != 0:
-        raise RuntimeError(
-            f"cuLaunchKernelEx gave error {status} for grid {grid}, block {block}, {shared} bytes shared"
-        )
+
+    def __init__(
+        self, function: int, grid: Size, block: Size, shared: int, arrays: int, scalars: Sequence[Any], *, early: bool
+    ) -> None:
+        count = arrays + len(scalars)
+        self._said = f"grid {grid}, block {block}, {shared} bytes shared"
+        self._function, self._arrays = function, arrays
+        self._config = _Config(grid, block, shared, None, _EARLY, early)
+        self._words = (ctypes.c_uint64 * count)(*(0,) * arrays, *map(word, scalars))
+        first = ctypes.addressof(self._words)
+        self._places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+        self._told = ctypes.byref(self._config)
+        self._lock = threading.Lock()  # the driver reads the words before it returns, and other threads may launch too
+
+    def __call__(self, arrays: Sequence[Any]) -> None:
+        """Launch on CuPy's current stream. Raises RuntimeError with the driver's error number."""
+        addresses = [0 if array is None else array.data.ptr for array in arrays]
+        with self._lock:
+            self._words[: self._arrays] = addresses
+            self._config.stream = cupy.cuda.get_current_stream().ptr
+            status = _launch()(self._told, self._function, self._places, None)
+        if status != 0:
+            raise RuntimeError(f"cuLaunchKernelEx gave error {status} for {self._said}")
 
 
-def word(argument: Any) -> int:
-    """One kernel parameter in 64 bits, of which the kernel reads as many as it declares: an address, or a number."""
-    if argument is None:
-        return 0
-    if isinstance(argument, cupy.ndarray):
-        return int(argument.data.ptr)
-    return int.from_bytes(argument.tobytes(), "little")
+def word(scalar: Any) -> int:
+    """A typed scalar in 64 bits, of which the kernel reads as many as it declares."""
+    return int.from_bytes(scalar.tobytes(), "little")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, empty
+from cuda_kernels.raw.loader import Launch, Place, kernel, place_of, remembered
 from cuda_kernels.raw.shapes import ceil_div
 from cuda_kernels.raw.tiles import PANEL_K
 
@@ -37,8 +37,12 @@ def panels(height: int, matrix: Any, other: Any = None) -> Panels:
         return matrix
     rows, width = matrix.shape
     out = empty_panels(matrix, rows if other is None else 2 * rows, width, height)
-    defines = {"TKV_DTYPE": dtype_code(matrix), "TKV_ROWS": height}
-    kernel = loader.kernel("fused/panels_kernel.cu", "panels", matrix, defines)
-    grid = (*out.array.shape[:2], 1)
-    kernel(grid, (2 * height, 1, 1), (matrix, other, out.array, rows, width), early=True)
+    count, steps, _ = out.array.shape
+    _launch(place_of(matrix), dtype_code(matrix), height, (count, steps), rows, width)(matrix, other, out.array)
     return out
+
+
+@remembered
+def _launch(place: Place, dtype: int, height: int, grid: tuple[int, int], rows: int, width: int) -> Launch:
+    lay_out = kernel("fused/panels_kernel.cu", "panels", place, {"TKV_DTYPE": dtype, "TKV_ROWS": height})
+    return lay_out.launch((*grid, 1), (2 * height, 1, 1), (rows, width), early=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from cuda_kernels.raw import loader
-from cuda_kernels.raw.arrays import dtype_code, empty, same
+from cuda_kernels.raw.arrays import FLOAT32, dtype_code, empty, same
+from cuda_kernels.raw.loader import Launch, Place, kernel, place_of, remembered
 from cuda_kernels.raw.panels import Panels, panels
 from cuda_kernels.raw.shapes import ceil_div, padded
 from cuda_kernels.raw.tiles import Tile, tile_for, warpgroup_tile
@@ -18,76 +18,103 @@ ROWS_LIMIT = 16  # tokens up to which the weights stream past shared memory
 MMA_ARCH = 80
 
 
+class Product(NamedTuple):
+    """[rows, width] x [outputs, width] by the kernels of the file `path`; dtype: a TKV_DTYPE."""
+
+    path: str
+    dtype: int
+    out_float32: bool
+    rows: int
+    outputs: int
+    width: int
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """What every kernel of the file is compiled with."""
+        return {"TKV_DTYPE": self.dtype, "TKV_OUT_F32": int(self.out_float32)}
+
+
 def chunk_of(n: int, k: int) -> int:
     """Length of the K-chunks of a layer [N, K]; by its shape alone, or a row's bits would depend on its mates."""
     chunks = min(CHUNKS_LIMIT, max(1, ceil_div(8 * WARPS_WANTED, n)))
     return ceil_div(ceil_div(k, chunks), CHUNK_STEP) * CHUNK_STEP
 
 
-def tiled(x: Any, arch: int) -> bool:
-    """Do products of this x [T, K] run on the tensor cores?"""
-    return dtype_code(x) != 0 and x.shape[1] % 8 == 0 and arch >= MMA_ARCH
+def tiled(dtype: int, width: int, arch: int) -> bool:
+    """Do products of x [T, K = width] run on the tensor cores?"""
+    return dtype != 0 and width % 8 == 0 and arch >= MMA_ARCH
 
 
 def product(path: str, x: Any, w: Any, bias: Any, gate: Any, residual: Any, *, out_float32: bool) -> Any:
     """x [T, K] or its panels, w [N, K] -> [T, N] by the kernels of the file `path`."""
-    (rows, width), outputs = x.shape, w.shape[0]
-    beside = x.array if isinstance(x, Panels) else x
+    (rows, width), outputs, panelled = x.shape, w.shape[0], isinstance(x, Panels)
+    beside = x.array if panelled else x
     same("w", w, (outputs, width), beside.dtype)
     whole = (rows, outputs)
     for name, array, shape in (("bias", bias, (outputs,)), ("gate", gate, whole), ("residual", residual, whole)):
         if array is not None:
             same(name, array, shape, beside.dtype)
-    out = empty(beside, (rows, outputs), "float32" if out_float32 else None)
-    defines = {"TKV_DTYPE": dtype_code(beside), "TKV_OUT_F32": int(out_float32)}
-    terms, arch = (bias, gate, residual), loader.arch_of(beside)
+    out = empty(beside, whole, FLOAT32 if out_float32 else None)
+    task, place = Product(path, dtype_code(beside), out_float32, rows, outputs, width), place_of(beside)
     # The choice of arithmetic is the layer's; only between rows and tiles does T decide.
-    if isinstance(x, Panels):
-        _tiles(path, x, w, terms, out, defines, warpgroup_tile(rows, outputs), 1)
-    elif not tiled(x, arch):
-        _simple(path, x, w, terms, out, defines)
+    if panelled:
+        _tiles(place, task, x, w, (bias, gate, residual), out, warpgroup_tile(rows, outputs), 1)
+    elif not tiled(task.dtype, width, place.arch):
+        _simple(place, task)(x, w, bias, gate, residual, out)
     elif rows <= ROWS_LIMIT:
-        _rows(path, x, w, terms, out, defines)
+        _rows(place, task)(x, w, bias, gate, residual, out)
     else:
-        _tiles(path, x, w, terms, out, defines, *tile_for(rows, outputs, width, arch))
+        _tiles(place, task, x, w, (bias, gate, residual), out, *tile_for(rows, outputs, width, place.arch))
     return out
 
 
-def _simple(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int]) -> None:
-    (rows, width), outputs = x.shape, w.shape[0]
-    kernel = loader.kernel(path, "linear_simple", x, defines | {"TKV_PATH": 0})
-    arguments = (x, w, *terms, out, rows, outputs, width, chunk_of(outputs, width))
-    kernel((ceil_div(outputs, 32), ceil_div(rows, 32), 1), (256, 1, 1), arguments, shared=2 * padded(32 * 33 * 4))
+@remembered
+def _simple(place: Place, task: Product) -> Launch:
+    path, _, _, rows, outputs, width = task
+    grid = (ceil_div(outputs, 32), ceil_div(rows, 32), 1)
+    simple = kernel(path, "linear_simple", place, task.defines | {"TKV_PATH": 0})
+    scalars = (rows, outputs, width, chunk_of(outputs, width))
+    return simple.launch(grid, (256, 1, 1), scalars, shared=2 * padded(32 * 33 * 4))
 
 
-def _rows(path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int]) -> None:
-    (rows, width), outputs = x.shape, w.shape[0]
+@remembered
+def _rows(place: Place, task: Product) -> Launch:
+    path, _, _, rows, outputs, width = task
     chunk = chunk_of(outputs, width)
     chunks = ceil_div(width, chunk)
     groups = max(1, min(BLOCK_WARPS // chunks, 8))
-    kernel = loader.kernel(path, "linear_rows", x, defines | {"TKV_PATH": 1})
-    grid = (ceil_div(outputs, 8 * groups), ceil_div(rows, 16), 1)
-    arguments = (x, w, *terms, out, rows, outputs, width, chunk, chunks)
-    warps = chunks * groups
-    kernel(grid, (32 * warps, 1, 1), arguments, shared=warps * 16 * 8 * 4)
+    grid, warps = (ceil_div(outputs, 8 * groups), ceil_div(rows, 16), 1), chunks * groups
+    streamed = kernel(path, "linear_rows", place, task.defines | {"TKV_PATH": 1})
+    return streamed.launch(grid, (32 * warps, 1, 1), (rows, outputs, width, chunk, chunks), shared=warps * 16 * 8 * 4)
 
 
 def _tiles(
-    path: str, x: Any, w: Any, terms: tuple[Any, ...], out: Any, defines: dict[str, int], tile: Tile, parts: int
+    place: Place, task: Product, x: Any, w: Any, terms: tuple[Any, ...], out: Any, tile: Tile, parts: int
 ) -> None:
-    (rows, width), outputs = x.shape, w.shape[0]
+    multiply, reduce, chunks = _tile_launches(place, task, tile, parts)
+    partial = None if reduce is None else empty(out, (chunks, task.rows, task.outputs), FLOAT32)
+    if tile.warpgroups:
+        x, w = panels(tile.bm, x).array, panels(tile.bn, w).array
+    multiply(x, w, *terms, out, partial)
+    if reduce is not None:
+        reduce(partial, *terms, out)
+
+
+@remembered
+def _tile_launches(place: Place, task: Product, tile: Tile, parts: int) -> tuple[Launch, Launch | None, int]:
+    """The product, what adds up its parts where there are several, and the number of chunks."""
+    path, _, _, rows, outputs, width = task
     chunk = chunk_of(outputs, width)
     chunks = ceil_div(width, chunk)
     parts = ceil_div(chunks, ceil_div(chunks, min(parts, chunks)))  # no part without a chunk
-    partial = empty(out, (chunks, rows, outputs), "float32") if parts > 1 else None
-    built = defines | {"TKV_PATH": 2, "TKV_SPLIT": int(parts > 1), "TKV_PAIRS": int(outputs % 2 == 0)} | tile.defines
-    if tile.warpgroups:
-        x, w = panels(tile.bm, x).array, panels(tile.bn, w).array
-    kernel = loader.kernel(path, "linear_tiles", out, built)
+    choices = {"TKV_PATH": 2, "TKV_SPLIT": int(parts > 1), "TKV_PAIRS": int(outputs % 2 == 0)}
+    built = task.defines | choices | tile.defines
     grid = (ceil_div(rows, tile.bm), ceil_div(outputs, tile.bn), parts)
-    arguments = (x, w, *terms, out, partial, rows, outputs, width, chunk, chunks)
-    kernel(grid, (tile.threads, 1, 1), arguments, shared=tile.shared, early=True)
-    if parts > 1:
-        reduce = loader.kernel(path, "linear_reduce", out, built)
-        terms_and_sizes = (partial, *terms, out, rows, outputs, chunks)
-        reduce((ceil_div(rows * outputs, 256), 1, 1), (256, 1, 1), terms_and_sizes, early=True)
+    multiply = kernel(path, "linear_tiles", place, built).launch(
+        grid, (tile.threads, 1, 1), (rows, outputs, width, chunk, chunks), shared=tile.shared, early=True
+    )
+    if parts == 1:
+        return multiply, None, chunks
+    reduce = kernel(path, "linear_reduce", place, built)
+    over = (ceil_div(rows * outputs, 256), 1, 1)
+    return multiply, reduce.launch(over, (256, 1, 1), (rows, outputs, chunks), early=True), chunks

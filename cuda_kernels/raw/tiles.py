@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from cuda_kernels.raw.limits import SHARED_LIMIT
 from cuda_kernels.raw.shapes import ceil_div, padded
@@ -10,8 +11,7 @@ from cuda_kernels.raw.shapes import ceil_div, padded
 MULTIPROCESSORS = 132
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """One build of linear_tiles: block of bm tokens x bn outputs by wm x wn warps, `stages` steps of K in flight.
 
     warpgroups: multiplied by Hopper's warpgroup steps, by no other card.
@@ -54,6 +54,7 @@ PANEL_ROWS, PANEL_BLOCKS = 256, 100  # what a product must exceed, that making p
 PANEL_SIDE, PANEL_BLOCKS_SMALL = 1024, 400  # of [N, K] with neither side longer
 
 
+@lru_cache(maxsize=4096)
 def tile_for(rows: int, outputs: int, width: int, arch: int) -> tuple[Tile, int]:
     """The tile for [rows, outputs] with K = width, and in how many parts its chunks go."""
     wanted = PANEL_BLOCKS if max(outputs, width) > PANEL_SIDE else PANEL_BLOCKS_SMALL
@@ -72,6 +73,7 @@ def panelled(rows: int, hidden: int, width: int, arch: int) -> bool:
     return whole_steps and tile_for(rows, hidden, width, arch)[0].warpgroups
 
 
+@lru_cache(maxsize=4096)
 def warpgroup_tile(rows: int, outputs: int) -> Tile:
     """The tile of warpgroups for [rows, outputs]. Both take panels of the same height."""
     return min(WIDE, SQUARE, key=lambda tile: rounds_of(tile, rows, outputs))

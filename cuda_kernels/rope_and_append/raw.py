@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cuda_kernels.common.types import F32, Array, IntArray
-from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, integers, same
+from cuda_kernels.raw.loader import Launch, Place, kernel, place_of, remembered
 from cuda_kernels.raw.shapes import check_head_dim
 
 
@@ -31,9 +31,14 @@ def rope_and_append(
     same("v_cache", v_cache, (rows, groups, columns, head_dim))
     integers("row", row, count)
     integers("column", column, count)
-    kernel = loader.kernel(
-        "rope_and_append/raw_kernel.cu", "rope_and_append", q, {"TKV_DTYPE": dtype_code(q), "TKV_D": head_dim}
-    )
-    threads = 256 if (heads + groups) * head_dim >= 512 else 64
-    arguments = (q, k, v, cos, sin, k_cache, v_cache, row, column, heads, groups, columns, rows)
-    kernel((count, 1, 1), (threads, 1, 1), arguments)
+    launch = _launch(place_of(q), dtype_code(q), head_dim, count, (heads, groups, columns, rows))
+    launch(q, k, v, cos, sin, k_cache, v_cache, row, column)
+
+
+@remembered
+def _launch(place: Place, dtype: int, head_dim: int, count: int, sizes: tuple[int, int, int, int]) -> Launch:
+    """sizes: (H, G, C, R)."""
+    defines = {"TKV_DTYPE": dtype, "TKV_D": head_dim}
+    rope = kernel("rope_and_append/raw_kernel.cu", "rope_and_append", place, defines)
+    threads = 256 if (sizes[0] + sizes[1]) * head_dim >= 512 else 64
+    return rope.launch((count, 1, 1), (threads, 1, 1), sizes)

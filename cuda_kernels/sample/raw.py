@@ -25,7 +25,9 @@ def sample(logits: F32, temperature: F32, top_k: IntArray, top_p: F32, min_p: F3
     same("uniform", uniform, (rows,), np.float64)
     tokens: IntArray = empty(logits, (rows,), np.int32)
     threads = HOST_THREADS if isinstance(logits, np.ndarray) else THREADS
-    kernel = loader.kernel("sample/raw_kernel.cu", "sample", logits, {"TKV_DTYPE": 0, "TKV_THREADS": threads})
+    kernel = loader.kernel(
+        "sample/raw_kernel.cu", "sample", loader.place_of(logits), {"TKV_DTYPE": 0, "TKV_THREADS": threads}
+    )
     shared = 256 * 8 + 3 * 256 * 4 + padded(2 * 8) + 2 * padded(threads // 32 * 4)
     arguments = (logits, temperature, top_k, top_p, min_p, uniform, tokens, vocabulary)
     kernel((rows, 1, 1), (threads, 1, 1), arguments, shared=shared)

@@ -16,7 +16,7 @@ from cuda_kernels.raw import nvrtc, product, tiles
 from cuda_kernels.raw import source as text_source
 from cuda_kernels.raw.builds import attention as attention_builds
 from cuda_kernels.registry import get
-from tests.kernels.raw.cases import Ragged, assert_close, bits, draw, ragged, rng
+from tests.kernels.raw.cases import Ragged, assert_close, bits, draw, forgotten, ragged, rng
 
 
 def steps_of_attention(op: str, head_dim: int) -> int:
@@ -193,7 +193,7 @@ def gate_up_of_many() -> None:
 def wide_tiles() -> Iterator[None]:
     """Products in one small tile of a warpgroup, K in one chunk."""
     tile = tiles.Tile(64, 64, 4, 1, 3, warpgroups=True)
-    with pytest.MonkeyPatch.context() as patch:
+    with forgotten(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(product, "ROWS_LIMIT", 0)
         patch.setattr(product, "tile_for", lambda *_: (tile, 1))
         patch.setattr(product, "chunk_of", lambda _, k: -(-k // 128) * 128)

@@ -21,7 +21,8 @@ needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="sanitizers n
 def run(body: str, threads: int = 32, size: int = 64, shared: int = 0) -> Any:
     source.override(PATH, HEAD + body + "\n}\n")
     out = np.full(size, np.nan, np.float32)
-    loader.kernel(PATH, "toy", out, {"TKV_DTYPE": 0})((1, 1, 1), (threads, 1, 1), (out, threads), shared=shared)
+    toy = loader.kernel(PATH, "toy", loader.place_of(out), {"TKV_DTYPE": 0})
+    toy((1, 1, 1), (threads, 1, 1), (out, threads), shared=shared)
     return out
 
 

@@ -11,6 +11,7 @@ import pytest
 from cuda_kernels.errors import KernelUnavailable
 from cuda_kernels.host import build
 from cuda_kernels.raw import attention, limits, loader, source
+from tests.kernels.raw.cases import forgotten
 
 ECHO = """
 #include "common/element.cuh"
@@ -23,7 +24,7 @@ extern "C" __global__ void echo(global_ptr<double> out, float a, int b, offset_t
 @pytest.fixture
 def echo() -> Any:
     source.override("echo/raw_kernel.cu", ECHO)
-    yield lambda beside: loader.kernel("echo/raw_kernel.cu", "echo", beside, {"TKV_DTYPE": 0})
+    yield lambda beside: loader.kernel("echo/raw_kernel.cu", "echo", loader.place_of(beside), {"TKV_DTYPE": 0})
     source.override("echo/raw_kernel.cu", None)
 
 
@@ -71,9 +72,10 @@ def test_batch_lies_on_the_long_axis_of_every_attention_launch(monkeypatch: pyte
     seen: list[tuple[int, int, int]] = []
 
     class Fake:
-        def __call__(self, grid: Any, block: Any, arguments: Any, *, shared: int = 0, early: bool = False) -> None:
+        def launch(self, grid: Any, block: Any, scalars: Any, *, shared: int = 0, early: bool = False) -> Any:
             limits.check_shape("fake", grid, block, shared, 90)
             seen.append(grid)
+            return lambda *_: None
 
     monkeypatch.setattr(loader, "kernel", lambda *_: Fake())
     rows = 65536
@@ -81,7 +83,9 @@ def test_batch_lies_on_the_long_axis_of_every_attention_launch(monkeypatch: pyte
     geometry: Any = (np.zeros(rows + 1, np.int32), *(np.zeros(rows, np.int32) for _ in range(3)))
     call = attention.Call(q, None, None, geometry, None, 1.0)
     sizes = attention.Sizes(rows, 1, 1, 1, 8)
-    attention.decode(call, sizes), attention.prefill(call, sizes), attention.simple("attention_prefill", call, sizes)
+    with forgotten():
+        attention.decode(call, sizes), attention.prefill(call, sizes)
+        attention.simple("attention_prefill", call, sizes)
     assert [grid[0] >= rows for grid in seen] == [True, True, True]
 
 
@@ -126,18 +130,28 @@ def test_no_text_multiplies_ints_into_an_offset() -> None:
     source.override("echo/raw_kernel.cu", text)
     try:
         out = np.zeros(4)
-        kernel = loader.kernel("echo/raw_kernel.cu", "echo", out, {"TKV_DTYPE": 0})
+        kernel = loader.kernel("echo/raw_kernel.cu", "echo", loader.place_of(out), {"TKV_DTYPE": 0})
         with pytest.raises(KernelUnavailable, match="deleted"):
             kernel(*ONE, (out, 1.0, 1, 1, 1))
     finally:
         source.override("echo/raw_kernel.cu", None)
 
 
+def test_an_array_behind_a_scalar_is_refused() -> None:
+    text = 'extern "C" __global__ void odd(int n, global_ptr<float> out) {}'
+    source.override("odd/raw_kernel.cu", text)
+    try:
+        with pytest.raises(KernelUnavailable, match="arrays before its scalars"):
+            loader.kernel("odd/raw_kernel.cu", "odd", loader.place_of(np.zeros(1)), {})
+    finally:
+        source.override("odd/raw_kernel.cu", None)
+
+
 def test_unknown_files_kernels_and_parameters_are_errors() -> None:
     with pytest.raises(KernelUnavailable, match="is not there"):
         source.load("nothing/raw_kernel.cu")
     with pytest.raises(KernelUnavailable, match="has no kernel 'other'"):
-        loader.kernel("embed/raw_kernel.cu", "other", np.zeros(1), {})
+        loader.kernel("embed/raw_kernel.cu", "other", loader.place_of(np.zeros(1)), {})
     source.override("odd/raw_kernel.cu", 'extern "C" __global__ void odd(float* raw) {}')
     try:
         with pytest.raises(KernelUnavailable, match="write global_ptr"):

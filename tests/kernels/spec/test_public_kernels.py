@@ -78,15 +78,16 @@ def test_the_opt_in_for_shared_memory_begins_one_byte_behind_48_kib(
             seen.append(value)
 
     module = SimpleNamespace(get_function=lambda _: Function())
-    driver = SimpleNamespace(launch=lambda *_, **__: seen.append("launch"))
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=lambda **_: module))
+    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(compute_capability="90"))
+    driver = SimpleNamespace(Launch=lambda *_, **__: lambda _: seen.append("launch"))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=lambda **_: module, cuda=cuda))
     monkeypatch.setitem(sys.modules, "cuda_kernels.raw.driver", driver)  # type: ignore[arg-type]
     monkeypatch.delitem(sys.modules, "cuda_kernels.raw.device", raising=False)
     device = importlib.import_module("cuda_kernels.raw.device")
     try:
         made = device.DeviceModule(SimpleNamespace(text=""), {})
         for _ in range(2):
-            made.run("k", (1, 1, 1), (1, 1, 1), shared, ())
+            made.prepare("k", (1, 1, 1), (1, 1, 1), shared, 0, (), early=False)(())
     finally:
         del sys.modules["cuda_kernels.raw.device"]
     assert seen == [*asked, "launch", "launch"]
