@@ -13,6 +13,7 @@ from cuda_kernels.errors import KernelUnavailable
 
 DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2}
 POISON = "TEACHKV_POISON"
+POISONED = os.environ.get(POISON) == "1"  # asking the environment takes longer than an allocation
 FLOAT32, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
 
@@ -36,7 +37,7 @@ def dtype_code(array: Any) -> int:
 
 
 def empty(like: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
-    """A new array beside `like`. Host outputs, and device outputs under TEACHKV_POISON=1, start as NaN (or -1 bits)."""
+    """A new array beside `like`. Host outputs, and device outputs if POISONED, start as NaN (or -1 bits)."""
     wanted = like.dtype if dtype is None else np.dtype(dtype)
     if not on_device(like):
         out = np.empty(shape, wanted)
@@ -44,7 +45,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
         return out
     cupy = sys.modules["cupy"]
     fresh = cupy.empty(shape, wanted)
-    if os.environ.get(POISON) == "1" and fresh.size:
+    if POISONED and fresh.size:
         fresh.view(cupy.uint8).fill(0xFF)
     return fresh
 

@@ -11,6 +11,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from cuda_kernels.raw import arrays
 from cuda_kernels.registry import get
 from tools.device.checks import DTYPES, NAN, Report, attention, batch, bits, draw, linear, sampling, small_ops
 
@@ -116,6 +117,7 @@ def many_rows(dtype: str, report: Report, rng: np.random.Generator) -> None:
 def run(dtypes: tuple[str, ...] = tuple(DTYPES), part: int = 0, parts: int = 1) -> dict[str, Any]:
     """Job `part`, `part + parts`, ... of all of them, as a record. Poison is on."""
     os.environ["TEACHKV_POISON"] = "1"
+    arrays.POISONED = True
     rng, report = np.random.default_rng(), Report()
     for job in [job for dtype in dtypes for job in jobs(dtype)][part::parts]:
         job(report, rng)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cuda_kernels.host.module import HostError
-from cuda_kernels.raw import source
+from cuda_kernels.raw import arrays, source
 from tests.kernels.raw.moved import BESIDE, Place, move_probes
 from tests.kernels.raw.probes import KILLS
 from tests.kernels.raw.test_kills import MUTANTS
@@ -24,7 +24,7 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = pytest.importorskip("cupy")
-    monkeypatch.setenv("TEACHKV_POISON", "1")  # as the host build does
+    monkeypatch.setattr(arrays, "POISONED", True)  # as the host build does
     move_probes(monkeypatch, Place(cupy.asarray, cupy.asnumpy))
 
 
