@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cuda_kernels.common.types import Array, IntArray
-from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import dtype_code, integers, same
+from cuda_kernels.raw.loader import Launch, Place, kernel, place_of, remembered
 from cuda_kernels.raw.shapes import check_head_dim, copy_elements
 
 THREADS = 256
@@ -27,8 +27,14 @@ def kv_align(
         ("src_row", src_row), ("src_col", src_col), ("dst_row", dst_row), ("dst_col", dst_col), ("length", length)
     ):  # fmt: skip
         integers(name, array, len(length))
-    copy = copy_elements(src, head_dim)
-    defines = {"TKV_DTYPE": dtype_code(src), "TKV_D": head_dim, "TKV_COPY": copy, "TKV_THREADS": THREADS}
-    kernel = loader.kernel("kv_align/raw_kernel.cu", "kv_align", loader.place_of(src), defines)
-    arguments = (src, src_row, src_col, dst, dst_row, dst_col, length, groups, from_columns, dst.shape[2])
-    kernel((len(length) * groups, 1, 1), (THREADS, 1, 1), arguments)
+    sizes, copy = (groups, from_columns, dst.shape[2]), copy_elements(src, head_dim)
+    launch = _launch(place_of(src), dtype_code(src), head_dim, copy, len(length), sizes)
+    launch(src, src_row, src_col, dst, dst_row, dst_col, length)
+
+
+@remembered
+def _launch(place: Place, dtype: int, head_dim: int, copy: int, runs: int, sizes: tuple[int, int, int]) -> Launch:
+    """sizes: (G, Cs, Cd)."""
+    defines = {"TKV_DTYPE": dtype, "TKV_D": head_dim, "TKV_COPY": copy, "TKV_THREADS": THREADS}
+    move = kernel("kv_align/raw_kernel.cu", "kv_align", place, defines)
+    return move.launch((runs * sizes[0], 1, 1), (THREADS, 1, 1), sizes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cuda_kernels.common.types import F32, IntArray
-from cuda_kernels.raw import loader
 from cuda_kernels.raw.arrays import empty, integers, same
+from cuda_kernels.raw.loader import Launch, Place, kernel, place_of, remembered
 from cuda_kernels.raw.shapes import padded
 
 THREADS = 1024
@@ -25,10 +25,12 @@ def sample(logits: F32, temperature: F32, top_k: IntArray, top_p: F32, min_p: F3
     same("uniform", uniform, (rows,), np.float64)
     tokens: IntArray = empty(logits, (rows,), np.int32)
     threads = HOST_THREADS if isinstance(logits, np.ndarray) else THREADS
-    kernel = loader.kernel(
-        "sample/raw_kernel.cu", "sample", loader.place_of(logits), {"TKV_DTYPE": 0, "TKV_THREADS": threads}
-    )
-    shared = 256 * 8 + 3 * 256 * 4 + padded(2 * 8) + 2 * padded(threads // 32 * 4)
-    arguments = (logits, temperature, top_k, top_p, min_p, uniform, tokens, vocabulary)
-    kernel((rows, 1, 1), (threads, 1, 1), arguments, shared=shared)
+    _launch(place_of(logits), threads, rows, vocabulary)(logits, temperature, top_k, top_p, min_p, uniform, tokens)
     return tokens
+
+
+@remembered
+def _launch(place: Place, threads: int, rows: int, vocabulary: int) -> Launch:
+    draw = kernel("sample/raw_kernel.cu", "sample", place, {"TKV_DTYPE": 0, "TKV_THREADS": threads})
+    shared = 256 * 8 + 3 * 256 * 4 + padded(2 * 8) + 2 * padded(threads // 32 * 4)
+    return draw.launch((rows, 1, 1), (threads, 1, 1), (vocabulary,), shared=shared)
