@@ -26,6 +26,10 @@ from tools.device.prefill import prefill_speeds
 ROOF = 4400  # GB/s that one H200 reads, measured
 
 
+# The ordinary loop: models are put in place of one another here, and their graphs have one turn.
+ORDINARY = {"enable_prefix_caching": False, "overlap": False}
+
+
 def alone_and_together(llm: LLM, found: list[dict[str, Any]], count: int) -> None:
     """Every request alone and in one ragged batch: log-probs of the drawn tokens compared bit for bit."""
     rng = np.random.default_rng(1)
@@ -57,7 +61,7 @@ def four_ways(found: list[dict[str, Any]]) -> None:
     """Fused or not, replayed or launched one by one: tokens and log-probs bit for bit, few rows and many."""
     rng = np.random.default_rng(4)
     wanted = SamplingParams(max_tokens=10, temperature=0, ignore_eos=True, logprobs=2)
-    with shaped("qwen2.5-0.5b", layers=6, backend="raw", max_model_len=1024, enable_prefix_caching=False) as llm:
+    with shaped("qwen2.5-0.5b", layers=6, backend="raw", max_model_len=1024, **ORDINARY) as llm:
         ways = decoders(llm)
         for count in (1, 5, 12, 20, 40):
             lengths = [5, 70, 300, 33, 256, *rng.integers(2, 600, 40).tolist()][:count]
@@ -126,7 +130,7 @@ def speed(llm: LLM, found: list[dict[str, Any]], name: str, batch: int, spread: 
 
 def speeds(found: list[dict[str, Any]], quick: bool) -> None:
     """Every cell with fused and with plain decode steps, on one engine."""
-    with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, enable_prefix_caching=False) as llm:
+    with shaped("qwen2.5-0.5b", backend="raw", max_model_len=2048, **ORDINARY) as llm:
         alone_and_together(llm, found, 4 if quick else 24)
         for row in prefill_speeds(decoders(llm)["fused eager"]):
             found.append(row)

@@ -51,9 +51,8 @@ log-probs of {requests} requests, greedy, sampled with stop strings and sampled 
 
 {table}
 
-The host of that machine runs at two speeds, by core and minute, and with 128 rows it is what one waits for. Forty
-minutes before, another process had the faster one most of the time (`docs/evidence/gpu-overlap-faster-host.json`;
-without the last two changes: a draw that reads sixteen logits ahead, and a trace that is spelled out when it is read):
+Before graphs were recorded at load, launches remembered and rows of an unchanged cohort left alone, on a day when the
+host of that machine was at its faster speed (`docs/evidence/gpu-overlap-faster-host.json`):
 
 {faster}
 """
@@ -65,12 +64,18 @@ STEPS = """| rows | step, ms: ordinary | overlapped | tokens per second, prompts
 PREFILL = """
 ## Prompts
 
-One packed step of {tokens:,} tokens, the head on each row's last token; operations are 2 x non-embedding parameters
-x tokens, and attention. *whole* is the step with the host and all that it does, *kernels* the replay of the same
-kernels as one graph, where the device waits for nobody:
+One packed step, the head on each row's last token (record `docs/evidence/gpu-prefill.json`, {date}; copied from what
+one run printed). Operations are 2 x non-embedding parameters x tokens, and attention. *fused*: rows lie in panels
+between the kernels, which only the longest of these does now. *host*: until every kernel had been asked for; *whole*:
+until the last one had ended; *kernels*: the same as one graph, where the device waits for nobody. Milliseconds:
 
-| prompts | whole, ms | TFLOP/s | tokens per second | kernels, ms | TFLOP/s |
-|---|---:|---:|---:|---:|---:|
+| prompts | | host | whole | TFLOP/s | kernels | TFLOP/s |
+|---|---|---:|---:|---:|---:|---:|
+"""
+
+PREFILL_NOTES = """
+Before launches were remembered the host took 15 ms for each of them, so one prompt of 275 took {before} ms. At equal
+tokens, prompts of 16..534 take {spread} ms where prompts of 275 take {even}.
 """
 
 WEAK = """
@@ -122,11 +127,21 @@ def kernels(run: Run) -> list[str]:
     return lines
 
 
-def prompts(run: Run) -> str:
-    found = [c for c in run["checks"] if c["check"] == "prefill"]
-    keys = ("prompts", "ms", "TFLOP/s", "tokens_per_s", "graph_ms", "graph TFLOP/s")
-    lines = [f"| {' | '.join(str(c[key]) for key in keys)} |" for c in found]
-    return PREFILL.format(tokens=found[0]["tokens"]) + "\n".join(lines)
+def prompts(record: Run) -> str:
+    lines = [PREFILL.format(date=record["date"])]
+    for cell in record["cells"]:
+        work = operations(*map(int, cell["prompts"].split(" of "))) / 1e9
+        whole, kernels = (f"{cell[key]} | {work / cell[key]:.0f}" for key in ("whole_ms", "kernels_ms"))
+        lines.append(f"| {cell['prompts']} | {cell['model']} | {cell['host_ms']} | {whole} | {kernels} |\n")
+    spread, before = record["spread"], record["before"][-1]["whole_ms"]
+    return "".join(lines) + PREFILL_NOTES.format(before=before, spread=spread["16..534"], even=spread["275"])
+
+
+def operations(rows: int, length: int) -> float:
+    """Of `rows` prompts of Qwen2.5-0.5B's shape: 2 x non-embedding parameters x tokens, and attention."""
+    hidden, width, layers, heads, groups, dim = 896, 4864, 24, 14, 2, 64
+    parameters = layers * hidden * (2 * heads * dim + 2 * groups * dim + 3 * width)
+    return rows * (2.0 * parameters * length + 4.0 * layers * heads * dim * length * (length + 1) / 2)
 
 
 def bits(run: Run, runs: list[Run]) -> str:
@@ -177,7 +192,13 @@ def main() -> None:
     about = {"runs": len(record["runs"]), "date": record["date"], "machine": last["machine"], "roof": "4,400"}
     about |= {"cupy": last["versions"]["cupy"], "what": last["what"].partition(": ")[2]}
     ahead = overlap(*(json.loads((EVIDENCE / f"gpu-overlap{kind}.json").read_text()) for kind in ("", "-faster-host")))
-    text = [HEAD.format(**about), *steps(first, last), ahead, *kernels(last), prompts(last)]
+    text = [
+        HEAD.format(**about),
+        *steps(first, last),
+        ahead,
+        *kernels(last),
+        prompts(json.loads((EVIDENCE / "gpu-prefill.json").read_text())),
+    ]
     PAGE.write_text("\n".join([*text, bits(last, record["runs"]), WEAK.strip("\n")]) + "\n")
 
 

@@ -19,7 +19,7 @@ COMMITS = {  # whose sources have the hash that the record names
     "seed-spread.json": "2672969114291cea05ab9c6c0fee12317e4e59ec",
     "seed-inverted-probed.json": "2672969114291cea05ab9c6c0fee12317e4e59ec",
     "arrivals.json": "2672969114291cea05ab9c6c0fee12317e4e59ec",
-    "yardstick.json": "7610a603de06e89fc750f1800cc55916a95aa4c5",
+    "yardstick.json": "5b216467acd1b532d936f680d655148edec0c931",
 }
 COLUMNS = ("cell", "arm", "tok/s", "every sample", "run_mean", "run_max", "TTFT p50, ms")
 WAITS = ("cell", "arm", "tok/s", "run_mean", "TTFT p50, ms", "p90", "p99", "ITL p50, ms", "p90", "p99")

@@ -68,12 +68,12 @@ def tile_for(rows: int, outputs: int, width: int, arch: int) -> tuple[Tile, int]
 
 
 def panelled(rows: int, hidden: int, width: int, arch: int) -> bool:
-    """Do all of a layer's large products of so many rows take panels? Then nothing between them is laid out anew."""
+    """Do all of a layer's products of so many rows take panels? Then nothing between them is laid out anew. Of 2,200
+    rows some are better off without."""
     whole_steps = hidden % PANEL_K == width % PANEL_K == 0
-    return whole_steps and tile_for(rows, hidden, width, arch)[0].warpgroups
+    return whole_steps and arch == WARPGROUP_ARCH and blocks_of(SQUARE, rows, hidden) > PANEL_BLOCKS_SMALL
 
 
-@lru_cache(maxsize=4096)
 def warpgroup_tile(rows: int, outputs: int) -> Tile:
     """The tile of warpgroups for [rows, outputs]. Both take panels of the same height."""
     return min(WIDE, SQUARE, key=lambda tile: rounds_of(tile, rows, outputs))

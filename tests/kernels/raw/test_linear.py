@@ -166,3 +166,20 @@ def test_a_layer_in_panels_has_the_bits_of_a_layer_in_rows(dtype: str) -> None:
 def test_panels_of_another_height_are_refused() -> None:
     with pytest.raises(ValueError, match="panels of 192 rows, the product takes 128"):
         panels(128, panels(192, draw(rng(), "float16", 3, 64)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "hidden", "width", "arch", "wanted"),
+    [
+        (8800, 896, 4864, 90, True),
+        (2200, 896, 4864, 90, False),
+        (2200, 3584, 18944, 90, True),
+        (8800, 896, 4864, 80, False),
+        (8800, 900, 4864, 90, False),  # panels have whole steps of 64
+        (8800, 896, 4872, 90, False),
+    ],
+)
+def test_rows_lie_in_panels_where_every_product_of_a_layer_gains(
+    rows: int, hidden: int, width: int, arch: int, wanted: bool
+) -> None:
+    assert tiles.panelled(rows, hidden, width, arch) is wanted
