@@ -94,7 +94,7 @@ TRAPS = (
         "was counted, the harness exited with 0; only the number of tokens was wrong.",
         "completeness",
         (f"clean: policy=packed poison=off {OFF}", f"masker: policy=packed poison=off {OFF} {MASKER}"),
-        {"cells": ("spread-8:longest=132,stops=1",), "warmup": 0},
+        {"cells": ("spread-8:longest=124,stops=1",), "warmup": 0},
         answered("completeness", "masker"),
     ),
     Trap(
