@@ -7,7 +7,7 @@ routine. With one thread each it cuts nothing. The setting belongs to the whole 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -45,7 +45,18 @@ class Single:
 
     def _set(self, counts: list[int]) -> None:
         for library, count in zip(self._libraries, counts, strict=True):
-            library.set_num_threads(count)
+            setter_of(library)(count)
+
+
+def setter_of(library: LibController) -> Callable[[int], None]:
+    """What sets the library's threads from any thread of this process: `Single` has a lock and a count of its own."""
+    ordinary: Callable[[int], None] = library.set_num_threads
+    real: Callable[[int], None] = getattr(library, "_real_set_num_threads", ordinary)
+    # guard[blas-any-thread]: threadpoolctl 3.8 lets the first thread that set a count set others, and ignores the rest
+    # mutant[blas-any-thread/first-only]:
+    #   - return real
+    #   + return ordinary
+    return real
 
 
 @cache

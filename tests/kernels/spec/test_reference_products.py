@@ -3,16 +3,18 @@
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
 from cuda_kernels.reference import invariance, threads
-from cuda_kernels.reference.blas_threads import Single
+from cuda_kernels.reference.blas_threads import Single, single
 from cuda_kernels.reference.crowd import Crowd
 from cuda_kernels.reference.framed import MOST, evenly, frame, inside, pieces_of
 from cuda_kernels.reference.linear import Products
@@ -181,6 +183,24 @@ def test_blas_gets_its_threads_back_when_the_last_product_is_done() -> None:
             raise ZeroDivisionError
         assert library.threads == 1
     assert library.threads == 6
+
+
+@pytest.mark.kills("blas-any-thread/first-only")
+def test_blas_is_held_to_one_thread_whichever_thread_asks() -> None:
+    """threadpoolctl 3.8 lets one thread set the count, the first that did; for all others it does nothing."""
+    libraries, seen = ThreadpoolController().select(user_api="blas").lib_controllers, []
+
+    def ask() -> None:
+        with single().hold():
+            seen.append([library.get_num_threads() for library in libraries])
+
+    before = [library.get_num_threads() for library in libraries]
+    ask()
+    other = threading.Thread(target=ask)
+    other.start()
+    other.join()
+    assert seen == [[1] * len(libraries)] * 2
+    assert [library.get_num_threads() for library in libraries] == before
 
 
 def test_few_rows_in_one_product_are_used_only_where_they_agree() -> None:
