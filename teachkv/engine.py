@@ -45,7 +45,6 @@ class Engine:
         self.cache, self.scheduler, self.reuse = roster.cache, roster.scheduler, roster.reuse
         self.speculative_tokens, self.overlap, self.settled_at = speculative_tokens, overlap, 0.0
         self.in_flight: Work | None = None
-        self.decoders: tuple[tuple[int, ...], list[Chunk]] = ((), [])  # of the last step that had some, and no drafts
         self.arrivals = Arrivals(model.ops.xp, self.scheduler.limits.max_num_seqs) if overlap else None
 
     def step(self) -> list[Outcome]:
@@ -182,11 +181,11 @@ class Engine:
         sequences = self.roster.sequences
         if self.speculative_tokens and plan.decode:
             decode = decode_chunks(plan, sequences, self.drafts(plan))
-        elif plan.decode == self.decoders[0]:
-            decode = self.decoders[1]
+        elif plan.decode == self.roster.decoders[0]:
+            decode = self.roster.decoders[1]
         else:
             decode = decode_chunks(plan, sequences)
-            self.decoders = plan.decode, decode
+            self.roster.decoders = plan.decode, decode
         prefill = prefill_chunks(plan, sequences)
         return Work(plan, {"decode": decode, "prefill": prefill}, any(chunk.drafts for chunk in decode))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from teachkv.drawing import Outcome
 from teachkv.errors import RequestError, TeachKVError
 from teachkv.finish import Limits, finish
+from teachkv.inputs import Chunk
 from teachkv.kv import BatchCache
 from teachkv.outputs import FinishReason
 from teachkv.reuse import Reuse
@@ -13,13 +14,17 @@ from teachkv.sequence import Sequence
 
 
 class Roster:
-    """Keyed by sequence id, never by row number: rows move when others leave, ids do not."""
+    """Keyed by sequence id, never by row number: rows move when others leave, ids do not.
+
+    decoders: of the last step that had some, and no drafts; none once a sequence has gone, which they would keep.
+    """
 
     def __init__(self, cache: BatchCache, scheduler: Scheduler, reuse: Reuse | None, limits: Limits) -> None:
         self.cache, self.scheduler, self.reuse, self.limits = cache, scheduler, reuse, limits
         self.sequences: dict[int, Sequence] = {}
         self.resident: set[int] = set()
         self.tried_alone: tuple[int, int] | None = None
+        self.decoders: tuple[tuple[int, ...], list[Chunk]] = ((), [])
 
     def add(self, sequence: Sequence) -> None:
         """Queue a sequence. One with nothing to compute ends here: no tokens wanted, or no room left in the context
@@ -105,6 +110,7 @@ class Roster:
         self.leave(sequence.id)
         self.scheduler.finish(sequence.id)
         del self.sequences[sequence.id]
+        self.decoders = ((), [])
 
     def leave(self, id: int) -> None:
         """Rows and hits are given back; the sequence itself stays (preemption)."""

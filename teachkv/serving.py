@@ -50,6 +50,7 @@ class Serving:
         """Abort what callers have left."""
         while self.left:
             self.engine.roster.abort(self.left.pop())
+            self.engine.in_flight = self.engine.awaited()
 
     def abandon(self, ids: list[int]) -> None:
         """A caller has gone. Inside a step (a forgotten stream that the collector found just then) the end of the step

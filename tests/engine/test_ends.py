@@ -1,11 +1,13 @@
 """How a request ends: by a stop, by length, at the door; and what its text and ids are then."""
 
+import gc
 from typing import Any
 
 import pytest
 
 from teachkv import LLM, SamplingParams
 from teachkv.errors import RequestError
+from teachkv.sequence import Sequence
 from tests.engine.markov import alphabet
 
 EOS = 256
@@ -132,3 +134,20 @@ def test_a_request_that_has_ended_leaves_nothing_behind(kind: dict[str, Any]) ->
     assert roster.scheduler.counts() == (0, 0, 0)
     assert roster.reuse is not None
     assert (roster.reuse.hits, roster.reuse.prefix.stats().pins) == ({}, 0)
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_no_sequence_outlives_its_request(kind: dict[str, Any], leave: bool) -> None:
+    """Its log-probs may be as large as the weights."""
+    llm, _ = alphabet(**kind)
+    params = greedy(max_tokens=6)
+    stream = llm.stream(["a", "bb"], params)
+    for _ in range(3):
+        next(stream)
+    if not leave:
+        list(stream)
+    stream.close()
+    del stream
+    gc.collect()
+    left = [o for o in gc.get_objects() if isinstance(o, Sequence) and o.request.params is params]
+    assert left == []
