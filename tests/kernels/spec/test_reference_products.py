@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from cuda_kernels.common.types import F32
 from cuda_kernels.errors import NotInvariant
 from cuda_kernels.reference import invariance, threads
-from cuda_kernels.reference.blas_threads import Single, single
+from cuda_kernels.reference.blas_threads import Single, setter_of, single
 from cuda_kernels.reference.crowd import Crowd
 from cuda_kernels.reference.framed import MOST, evenly, frame, inside, pieces_of
 from cuda_kernels.reference.linear import Products
@@ -195,12 +195,18 @@ def test_blas_is_held_to_one_thread_whichever_thread_asks() -> None:
             seen.append([library.get_num_threads() for library in libraries])
 
     before = [library.get_num_threads() for library in libraries]
-    ask()
-    other = threading.Thread(target=ask)
-    other.start()
-    other.join()
-    assert seen == [[1] * len(libraries)] * 2
-    assert [library.get_num_threads() for library in libraries] == before
+    try:
+        for library in libraries:
+            setter_of(library)(2)  # where tests run on one thread each, nothing would have to be set
+        ask()
+        other = threading.Thread(target=ask)
+        other.start()
+        other.join()
+        assert seen == [[1] * len(libraries)] * 2
+        assert [library.get_num_threads() for library in libraries] == [2] * len(libraries)
+    finally:
+        for library, count in zip(libraries, before, strict=True):
+            setter_of(library)(count)
 
 
 def test_few_rows_in_one_product_are_used_only_where_they_agree() -> None:
