@@ -149,5 +149,5 @@ def test_no_sequence_outlives_its_request(kind: dict[str, Any], leave: bool) -> 
     stream.close()
     del stream
     gc.collect()
-    left = [o for o in gc.get_objects() if isinstance(o, Sequence) and o.request.params is params]
+    left = [o for o in gc.get_objects() if type(o) is Sequence and o.request.params is params]
     assert left == []
